@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # Where rustup puts cargo, for a shell that has not been told yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
-.PHONY: help demo test bench bench-context chaos restarts loop dev ci golden gen fuzz prepare
+.PHONY: help demo test conformance bench bench-context chaos restarts loop dev ci golden gen fuzz prepare
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | column -t -s '|'
@@ -13,6 +13,9 @@ demo: prepare ## builds, then shows real runs becoming memories; ends by itself
 test: ## every test, on both databases
 	@bash .ci/prepare tests
 	cargo xtask test
+
+conformance: prepare ## what /mcp answers, by the official suite of the Model Context Protocol; needs npm
+	cargo build --locked --package retro && bash .ci/conformance
 
 bench: ## intake beside a hand-written loop, HTTP beside the broker, lag, many due retrospectives, growth, purging
 	@bash .ci/prepare tests

@@ -147,6 +147,8 @@ pub(crate) enum Command {
     Tokens(Noun<Tokens, ListTokens>),
     /// Show the context (memories and rules) that the next run of a step would get.
     Context(Context),
+    /// Serve memories to one agent over the Model Context Protocol on stdin and stdout, from the local database.
+    Mcp,
     /// Check all invariants of the stored data, even while Retrospect is running; fails on an empty store.
     Verify,
     /// Print the tenant's memories, changes and reports as canonical JSON lines.

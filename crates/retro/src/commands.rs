@@ -11,6 +11,7 @@ mod github;
 mod kill_switches;
 mod losses;
 mod manual;
+mod mcp;
 mod memories;
 mod migrate;
 mod nearest_name;
@@ -93,6 +94,7 @@ pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape
             tokens::run_command(&context, store::open_store(&config).await?, command).await
         }
         Command::Context(args) => print_context(&context, &config, args).await,
+        Command::Mcp => mcp::run_command(&context, &config).await,
         Command::Verify => queries::verify_store(output, &*store::open_store(&config).await?).await,
         Command::Export(_) => queries::export_tenant(&context, &*store::open_store(&config).await?).await,
         Command::Config(command) => configuration::run_command(&config, &origins, output, command),
@@ -106,7 +108,10 @@ pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape
 }
 
 fn print_openapi() -> anyhow::Result<Exit> {
-    let document = retro_gateway::describe_api().merge(retro_operator::api_description()).document();
+    let document = retro_gateway::describe_api()
+        .merge(retro_mcp::describe_api())
+        .merge(retro_operator::api_description())
+        .document();
     output::print_json(&serde_json::to_string_pretty(&document)?)?;
     Ok(Exit::Done)
 }

@@ -22,8 +22,10 @@ use crate::output;
 pub(crate) fn init_logging(filter: &str, format: LogFormat, serving: bool) {
     let filter = if serving { filter } else { "warn" };
     // The NATS client repeats its messages while the broker is unreachable, which the bus already logs once.
-    // The OpenTelemetry library logs its own setup.
-    let filter = format!("async_nats=warn,async_nats::connector=off,opentelemetry=warn,{filter}");
+    // The OpenTelemetry library logs its own setup, and the one of the Model Context Protocol each request thrice and
+    // whatever a client did wrong.
+    let quiet = "async_nats=warn,async_nats::connector=off,opentelemetry=warn,rmcp=error";
+    let filter = format!("{quiet},{filter}");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
     let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let set = match format {

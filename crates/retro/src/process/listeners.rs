@@ -124,7 +124,8 @@ impl Listeners {
             let agents = store::build_lazy_stores(config)?.agents;
             let gateway = Gateway::new(agents.clone(), policies.clone())
                 .with_timeout(Duration::from_millis(config.context_timeout_ms));
-            let api = retro_gateway::build_not_ready_router(gateway, probes.clone());
+            let api = retro_gateway::build_not_ready_router(gateway.clone(), probes.clone())
+                .merge(retro_mcp::build_router(gateway));
             let (server, listener) = (self.http_server(config, agents), clone_listener(http)?);
             let serving = server.serve_not_ready(listener, api, probes.ready.clone(), stop.clone());
             served.spawn(async move {
@@ -236,8 +237,10 @@ impl RunningProcess {
             let ingest = self.build_ingest(idempotency);
             let lessons = retro_gateway::lessons_router(lessons)
                 .limit_in_flight(TenantLimiter::new(OPERATOR_REQUESTS_MAX, TENANT_OPERATOR_REQUESTS_MAX));
-            let agents = retro_gateway::build_router(gateway, ingest, self.build_probes()).merge(lessons);
-            let router = agents.merge(people);
+            let router = retro_gateway::build_router(gateway.clone(), ingest, self.build_probes())
+                .merge(lessons)
+                .merge(retro_mcp::build_router(gateway))
+                .merge(people);
             let stop = self.stop.clone();
             self.tasks.spawn(async move {
                 if let Err(problem) = server.serve(listener, router, stop).await {

@@ -32,6 +32,7 @@ mod lessons;
 mod looks;
 mod malformed_input;
 mod manual_retrospectives;
+mod mcp;
 mod memory_decisions;
 mod memory_deletion;
 mod memory_limit;

@@ -24,6 +24,8 @@ enum Layer {
     Http,
     /// The crate serves agents and people, and uses everything else through ports.
     Edge,
+    /// The crate offers the agents' edge in another protocol, and decides nothing itself.
+    Protocol,
     /// The crate provides infrastructure for tests.
     Testkit,
     /// The crate measures the program: its decisions one by one, and the running program from outside. Only
@@ -63,6 +65,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("retro-gateway", Layer::Edge),
     ("retro-github", Layer::Edge),
     ("retro-operator", Layer::Edge),
+    ("retro-mcp", Layer::Protocol),
     ("retro-checker", Layer::Testkit),
     ("retro-testkit", Layer::Testkit),
     ("retro-eval", Layer::Evaluation),
@@ -80,6 +83,7 @@ impl Layer {
                 matches!(other, Self::Text | Self::Core | Self::Port)
             }
             Self::Edge => matches!(other, Self::Text | Self::Core | Self::Port | Self::Http),
+            Self::Protocol => matches!(other, Self::Text | Self::Core | Self::Port | Self::Http | Self::Edge),
             Self::Testkit => matches!(other, Self::Core | Self::Port | Self::Adapter),
             Self::Evaluation => !matches!(
                 other,
@@ -100,7 +104,7 @@ impl Layer {
             Self::Text | Self::Core | Self::Port => "crates/foundation",
             Self::Adapter => "crates/infrastructure",
             Self::Consumer => "crates/stages",
-            Self::Http | Self::Edge => "crates/edges",
+            Self::Http | Self::Edge | Self::Protocol => "crates/edges",
             Self::Testkit | Self::Evaluation | Self::Benchmark | Self::Tasks => "crates/tools",
             Self::Root => "crates",
         }
@@ -126,6 +130,7 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
     ),
     ("rusqlite", &[], "the stores use sqlx"),
     ("async-nats", &["retro-bus", "retro-checker", "retro-bench"], "only the bus talks to the broker"),
+    ("rmcp", &["retro-mcp"], "it takes long to compile, so one crate has it that few depend on"),
     (
         "opentelemetry_sdk",
         &["retro-telemetry"],
