@@ -20,7 +20,7 @@ pub enum ServeStdioError {
 }
 
 /// Serves one client on stdin and stdout until it closes stdin. A line has at most as many bytes as a body over HTTP;
-/// longer ones are dropped and logged.
+/// longer ones get no answer and are logged.
 pub async fn serve_stdio(server: MemoryServer) -> Result<(), ServeStdioError> {
     let (stdin, stdout) = stdio_pipes();
     let transport = AsyncRwTransport::new(stdin, stdout).with_max_line_length(BODY_BYTES_MAX);
