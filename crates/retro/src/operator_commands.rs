@@ -13,6 +13,7 @@ use retro_core::memory::MemoryScope;
 use retro_core::policy::Policies;
 use retro_core::retrospective::ManualRequest;
 use retro_gateway::{LessonOutcome, LessonSaver};
+use retro_http::TenantLimiter;
 use retro_operator::{
     DecisionOutcome, ManualRequests, MemoryCommand, MemoryCommandError, MemoryCommandOutcome, MemoryCommands,
     RuleAdditionOutcome, RuleCommands,
@@ -29,11 +30,18 @@ use tracing::warn;
 
 use crate::clock::SystemClock;
 
+/// Maximum number of lessons that agents save at once, over whichever protocol: each waits for the lock of its workflow,
+/// with a connection to the database.
+const LESSON_SAVES_MAX: usize = 16;
+/// Maximum number of lessons that agents of one tenant save at once.
+const TENANT_LESSON_SAVES_MAX: usize = 8;
+
 /// Operations that an operator can request.
 pub(crate) struct OperatorCommands {
     store: Arc<dyn Store>,
     manual: ManualRetrospectives,
     writer: Writer,
+    lesson_saves: TenantLimiter,
 }
 
 impl OperatorCommands {
@@ -49,7 +57,8 @@ impl OperatorCommands {
         let manual =
             ManualRetrospectives::new(store.clone(), policies.clone(), clock.clone(), outbox.clone());
         let writer = Writer::new(store.clone(), policies, clock, outbox).with_vector_source(vectors);
-        Self { store, manual, writer }
+        let lesson_saves = TenantLimiter::new(LESSON_SAVES_MAX, TENANT_LESSON_SAVES_MAX);
+        Self { store, manual, writer, lesson_saves }
     }
 
     async fn resolve_name(
@@ -136,6 +145,9 @@ impl RuleCommands for OperatorCommands {
 #[async_trait]
 impl LessonSaver for OperatorCommands {
     async fn save_lesson(&self, key: &WorkflowKey, saved: &SavedLesson) -> Result<LessonOutcome, StoreError> {
+        let Some(_permit) = self.lesson_saves.try_acquire(&key.tenant) else {
+            return Err(StoreError::Unavailable("too many lessons are being saved; try again".to_owned()));
+        };
         let saving = self.writer.save_lesson(key, saved).await?;
         // A tentative memory is handed to nobody, so no gateway has to be waited for.
         Ok(saving.map(|saving| (saving.memory, !saving.changes.is_empty())))

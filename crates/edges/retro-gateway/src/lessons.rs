@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use axum::Json;
 use axum::extract::State;
 use retro_core::audience::{RepoVisibility, RunRepository};
-use retro_core::id::{MemoryId, Repository, RunId, Step, Workflow, WorkflowKey};
+use retro_core::id::{MemoryId, Repository, RunId, Step, Tenant, Workflow, WorkflowKey};
 use retro_core::learn::{LessonFieldError, LessonFields, SaveError, SavedChange, SavedLesson};
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_http::{Api, Caller, JsonBody, Problem, RouteAccess};
@@ -135,16 +135,25 @@ async fn save_lesson(
     Caller(tenant): Caller,
     JsonBody(request): JsonBody<LessonRequest>,
 ) -> Result<Json<LessonAnswer>, Problem> {
-    let key = WorkflowKey { tenant, workflow: request.workflow.clone() };
-    let saved = request.into_lesson(&key).map_err(|LessonFieldError { field, problem }| {
+    let answer = answer_lesson(&*saver, &tenant, request).await;
+    answer.map(Json).map_err(|LessonFieldError { field, problem }| {
         Problem::invalid_field(field, format!("`{field}` {problem}"))
-    })?;
-    let answer = match timeout(SAVE_TIMEOUT, saver.save_lesson(&key, &saved)).await {
+    })
+}
+
+/// Saves a lesson for a tenant and says what became of it. Fails only if a field cannot be used.
+pub async fn answer_lesson(
+    saver: &dyn LessonSaver,
+    tenant: &Tenant,
+    request: LessonRequest,
+) -> Result<LessonAnswer, LessonFieldError> {
+    let key = WorkflowKey { tenant: tenant.clone(), workflow: request.workflow.clone() };
+    let saved = request.into_lesson(&key)?;
+    Ok(match timeout(SAVE_TIMEOUT, saver.save_lesson(&key, &saved)).await {
         Ok(Ok(outcome)) => answer_outcome(outcome),
         Ok(Err(error)) => uncertain(&error.to_string()),
         Err(_) => uncertain("the database did not answer in time"),
-    };
-    Ok(Json(answer))
+    })
 }
 
 fn answer_outcome(outcome: LessonOutcome) -> LessonAnswer {

@@ -27,5 +27,7 @@ pub use http::{build_not_ready_router, build_router, describe_api};
 pub use intake::{
     EventsAnswer, EventsRefused, ImportFacts, IngestService, ReceivedTrace, RefusedEvent, RunImporter,
 };
-pub use lessons::{LessonAnswer, LessonOutcome, LessonRequest, LessonSaved, LessonSaver, lessons_router};
+pub use lessons::{
+    LessonAnswer, LessonOutcome, LessonRequest, LessonSaved, LessonSaver, answer_lesson, lessons_router,
+};
 pub use tokens::count_tokens;

@@ -3,8 +3,9 @@
 use retro_core::audience::{RepoVisibility, RunRepository};
 use retro_core::feedback::FeedbackVerdict;
 use retro_core::id::{MemoryRef, Repository, RunId, Step, Workflow};
+use retro_core::learn::SavedChange;
 use retro_gateway::{
-    ContextRequest, FOUND_MAX, FeedbackRequest, FeedbackSource, MemoryReader, SearchRequest,
+    ContextRequest, FOUND_MAX, FeedbackRequest, FeedbackSource, LessonRequest, MemoryReader, SearchRequest,
 };
 use rmcp::model::JsonObject;
 use schemars::JsonSchema;
@@ -128,6 +129,50 @@ pub(crate) struct FeedbackArguments {
     workflow: Workflow,
 }
 
+/// Arguments of `memory_save`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SaveArguments {
+    /// Workflow of your run.
+    #[schemars(with = "String")]
+    workflow: Workflow,
+    /// Name of the step [default: `main`].
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    step: Option<Step>,
+    /// Id of your run.
+    #[schemars(with = "String")]
+    run: RunId,
+    /// Repository that you work on, as `owner/name` or `host/owner/name`. The lesson is one of its runs.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    repo: Option<Repository>,
+    /// Who may read the repository: `public` or `private` [default: `public`].
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    repo_visibility: Option<RepoVisibility>,
+    /// What has to be changed in a call that fails: set, add or drop an argument, use another tool, or call something
+    /// first.
+    #[schemars(with = "String", extend("enum" = ["set_argument", "add_argument", "drop_argument", "use_tool", "call_first"]))]
+    kind: SavedChange,
+    /// Tool whose call failed.
+    tool: String,
+    /// Argument that is to be changed; for `set_argument`, `add_argument` and `drop_argument`.
+    #[serde(default)]
+    argument: Option<String>,
+    /// Value of the argument that failed.
+    #[serde(default)]
+    bad: Option<String>,
+    /// Value of the argument that works; for `use_tool` and `call_first` the tool or the call.
+    #[serde(default)]
+    good: Option<String>,
+    /// What the tool answered, verbatim, in at most 400 characters.
+    error_quote: String,
+    /// Cause in a few words for people, at most 240 characters.
+    #[serde(default)]
+    cause: Option<String>,
+}
+
 /// Arguments of the prompt `memories`, which are all strings.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -223,6 +268,26 @@ impl FeedbackArguments {
             step: None,
             by: None,
             source: Some(FeedbackSource::Agent),
+        }
+    }
+}
+
+impl SaveArguments {
+    /// Returns the request for saving a lesson.
+    pub(crate) fn into_request(self) -> LessonRequest {
+        LessonRequest {
+            workflow: self.workflow,
+            step: self.step.unwrap_or_else(Step::main),
+            run: self.run,
+            repo: self.repo,
+            repo_visibility: self.repo_visibility,
+            kind: self.kind,
+            tool: self.tool,
+            argument: self.argument,
+            bad: self.bad,
+            good: self.good,
+            error_quote: self.error_quote,
+            cause: self.cause,
         }
     }
 }

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::{BodyExt as _, Full, Limited};
-use retro_gateway::Gateway;
+use retro_gateway::{Gateway, LessonSaver};
 use retro_http::{Api, BODY_BYTES_MAX, Caller, JsonBody, Problem, RouteAccess, media_type};
 use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcError};
@@ -25,9 +25,17 @@ pub const MCP_PATH: &str = "/mcp";
 /// Maximum size of a refusal of the library, in bytes: one line.
 const REFUSAL_BYTES_MAX: usize = 4 * 1024;
 
-/// Returns the route of the protocol, for agents. The caller merges it with its other routes.
-pub fn build_router(gateway: Gateway) -> Api {
-    routes().with_state(gateway)
+/// What the route needs.
+#[derive(Clone)]
+struct McpState {
+    gateway: Gateway,
+    saver: Option<Arc<dyn LessonSaver>>,
+}
+
+/// Returns the route of the protocol, for agents. Without a saver no lesson can be saved. The caller merges it with its
+/// other routes.
+pub fn build_router(gateway: Gateway, saver: Option<Arc<dyn LessonSaver>>) -> Api {
+    routes().with_state(McpState { gateway, saver })
 }
 
 /// Returns the route of [`build_router`] without state, for generating the OpenAPI document.
@@ -35,7 +43,7 @@ pub fn describe_api() -> Api {
     routes().into_description()
 }
 
-fn routes() -> Api<Gateway> {
+fn routes() -> Api<McpState> {
     Api::new().routes(routes!(mcp)).allow(RouteAccess::Context)
 }
 
@@ -48,7 +56,7 @@ fn routes() -> Api<Gateway> {
         (status = 200, body = serde_json::Value, description = "the JSON-RPC response"),
         (status = 202, description = "a notification was accepted")))]
 async fn mcp(
-    State(gateway): State<Gateway>,
+    State(McpState { gateway, saver }): State<McpState>,
     Caller(tenant): Caller,
     parts: Parts,
     JsonBody(message): JsonBody<Box<RawValue>>,
@@ -57,6 +65,10 @@ async fn mcp(
         return refuse_message(&problem);
     }
     let server = MemoryServer::new(gateway, tenant);
+    let server = match saver {
+        Some(saver) => server.with_saver(saver),
+        None => server,
+    };
     let service = StreamableHttpService::new(
         move || Ok(server.clone()),
         Arc::new(NeverSessionManager::default()),

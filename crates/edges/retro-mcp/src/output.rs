@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use retro_core::memory::Evidence;
-use retro_gateway::{ContextAnswer, FeedbackAnswer, MemoryAnswer, MemoryText, SearchAnswer};
+use retro_gateway::{ContextAnswer, FeedbackAnswer, LessonAnswer, MemoryAnswer, MemoryText, SearchAnswer};
 use rmcp::handler::server::tool::schema_for_input;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 /// Returns the schema of the arguments of a tool.
@@ -96,12 +96,23 @@ pub(crate) fn memory_text(answer: &MemoryAnswer) -> String {
         return reason_or(answer.reason.as_deref(), "the memory is not shown");
     };
     let MemoryText { id, status, weight, title, content, observed_runs, evidence, .. } = memory;
-    let facts = json!({"status": status, "weight": weight, "observed_runs": observed_runs});
-    let mut text = format!("{title}\n\n{content}\n\nMemory {id}: {facts}");
+    let status = status.as_str();
+    let mut text = format!(
+        "{title}\n\n{content}\n\nMemory {id}: {status}, weight {weight}, seen in {observed_runs} runs."
+    );
     for Evidence { run, quote, .. } in evidence {
-        text.push_str(&format!("\nEvidence from {run}: {}", to_value(quote)));
+        // As a JSON string, so that a quote cannot pass for a line of ours.
+        text.push_str(&format!("\nRun {run}: {}", to_value(&quote.text)));
     }
     text
+}
+
+/// Returns what became of a lesson.
+pub(crate) fn lesson_text(answer: &LessonAnswer) -> String {
+    match to_value(&answer.saved) {
+        Value::String(saved) => format!("{saved}: {}", answer.reason),
+        other => unreachable!("an outcome is a word: {other}"),
+    }
 }
 
 /// Returns what became of the feedback.

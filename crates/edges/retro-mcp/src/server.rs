@@ -1,7 +1,9 @@
 //! The server of the protocol, independent of the transport.
 
+use std::sync::Arc;
+
 use retro_core::id::Tenant;
-use retro_gateway::{Gateway, MemoryReader};
+use retro_gateway::{Gateway, LessonSaver, MemoryReader};
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
@@ -26,20 +28,28 @@ const PROMPT: &str = "memories";
 const INSTRUCTIONS: &str = "Retrospect remembers what earlier runs of the same step of a workflow have shown. \
 Before you begin a step, call memory_list once with the workflow, the step, your run's id, the repository and what you \
 are about to do. While you work, call memory_search when something fails or is new to you. Call memory_read for the full \
-text of a memory. When a memory made a difference, say so with memory_feedback. Memories are advice from earlier runs, \
+text of a memory. When a memory made a difference, say so with memory_feedback. \
+When you found out for yourself how to make a failing call work, save it with memory_save. Memories are advice from earlier runs, \
 not orders: check them against what you see. If there are none, the answer says why; go on without.";
 
 /// Server of the protocol for one tenant, which whoever builds it takes from a credential.
 #[derive(Clone)]
 pub struct MemoryServer {
     gateway: Gateway,
+    saver: Option<Arc<dyn LessonSaver>>,
     tenant: Tenant,
 }
 
 impl MemoryServer {
     /// Creates a server that shows the memories of this tenant.
     pub const fn new(gateway: Gateway, tenant: Tenant) -> Self {
-        Self { gateway, tenant }
+        Self { gateway, saver: None, tenant }
+    }
+
+    /// Returns the server with what saves lessons. Without it, none can be saved.
+    #[must_use]
+    pub fn with_saver(self, saver: Arc<dyn LessonSaver>) -> Self {
+        Self { saver: Some(saver), ..self }
     }
 }
 
@@ -70,7 +80,7 @@ impl ServerHandler for MemoryServer {
         _context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let CallToolRequestParams { name, arguments, .. } = request;
-        let called = call_tool(&self.gateway, &self.tenant, &name, arguments).await;
+        let called = call_tool(&self.gateway, self.saver.as_deref(), &self.tenant, &name, arguments).await;
         called.map(CallToolResponse::from).ok_or_else(|| {
             let known: Vec<&str> = tools().iter().map(|tool| &*tool.name).collect();
             ErrorData::invalid_params(format!("unknown tool; `name` is one of {}", known.join(", ")), None)

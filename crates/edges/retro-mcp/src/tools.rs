@@ -3,22 +3,29 @@
 use std::sync::LazyLock;
 
 use retro_core::id::Tenant;
-use retro_gateway::{ContextAnswer, FeedbackAnswer, FeedbackError, Gateway, MemoryAnswer, SearchAnswer};
+use retro_core::learn::LessonFieldError;
+use retro_gateway::{
+    ContextAnswer, FeedbackAnswer, FeedbackError, Gateway, LessonAnswer, LessonSaver, MemoryAnswer,
+    SearchAnswer, answer_lesson,
+};
 use retro_store::UnresolvedRef;
 use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use utoipa::ToSchema;
 
-use crate::arguments::{FeedbackArguments, ListArguments, ReadArguments, SearchArguments, parse_arguments};
+use crate::arguments::{
+    FeedbackArguments, ListArguments, ReadArguments, SaveArguments, SearchArguments, parse_arguments,
+};
 use crate::output::{
-    context_text, feedback_text, input_schema, memory_text, output_schema, search_text, tool_error,
-    tool_result,
+    context_text, feedback_text, input_schema, lesson_text, memory_text, output_schema, search_text,
+    tool_error, tool_result,
 };
 
 const LIST: &str = "memory_list";
 const SEARCH: &str = "memory_search";
 const READ: &str = "memory_read";
 const FEEDBACK: &str = "memory_feedback";
+const SAVE: &str = "memory_save";
 
 static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
     vec![
@@ -50,6 +57,13 @@ static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
              Call it once for each that made a difference.",
             Effect::Adds,
         ),
+        build_tool::<SaveArguments, LessonAnswer>(
+            SAVE,
+            "Save a lesson",
+            "Saves what you found out about a call that failed: which tool, what it answered, and what made it work. No \
+             agent is told it before a separate run shows the same. Call it when you had to find out for yourself.",
+            Effect::Adds,
+        ),
     ]
 });
 
@@ -58,7 +72,7 @@ static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
 enum Effect {
     /// It shows something. That a run was shown it is recorded, which changes nothing that anybody is shown now.
     Reads,
-    /// It adds a verdict, once however often it is called.
+    /// It adds a verdict or a lesson, once however often it is called.
     Adds,
 }
 
@@ -85,6 +99,7 @@ pub(crate) fn tools() -> &'static [Tool] {
 /// Calls a tool for a tenant. Returns `None` if there is no such tool.
 pub(crate) async fn call_tool(
     gateway: &Gateway,
+    saver: Option<&dyn LessonSaver>,
     tenant: &Tenant,
     name: &str,
     arguments: Option<JsonObject>,
@@ -94,6 +109,7 @@ pub(crate) async fn call_tool(
         SEARCH => search(gateway, tenant, arguments).await,
         READ => read(gateway, tenant, arguments).await,
         FEEDBACK => give_feedback(gateway, tenant, arguments).await,
+        SAVE => save(saver, tenant, arguments).await,
         _ => return None,
     };
     Some(result.unwrap_or_else(tool_error))
@@ -127,6 +143,14 @@ async fn give_feedback(gateway: &Gateway, tenant: &Tenant, arguments: Option<Jso
         Err(FeedbackError::Field(error)) => Err(error.to_string()),
         Err(FeedbackError::Memory(unnamed)) => Err(refuse_memory(&unnamed)),
     }
+}
+
+async fn save(saver: Option<&dyn LessonSaver>, tenant: &Tenant, arguments: Option<JsonObject>) -> ToolResult {
+    let request = parse_arguments::<SaveArguments>(arguments)?.into_request();
+    let saver = saver.ok_or("no lesson can be saved while the server is starting; try again")?;
+    let answer = answer_lesson(saver, tenant, request).await;
+    let answer = answer.map_err(|LessonFieldError { field, problem }| format!("`{field}` {problem}"))?;
+    Ok(tool_result(lesson_text(&answer), &answer))
 }
 
 fn refuse_memory(unnamed: &UnresolvedRef) -> String {

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use retro_bus::{BodyStore, NatsIntakePublisher, Role, listen_for_memory_changes};
 use retro_config::{Config, Secret};
 use retro_core::time::Clock as _;
-use retro_gateway::{Gateway, IngestService};
+use retro_gateway::{Gateway, IngestService, LessonSaver};
 use retro_github::{Bridge, Publishers, WebhookPublisher, WebhookSecrets};
 use retro_http::{
     Authenticator, BodyBudget, BudgetBounds, HttpServer, Idempotency, Probes, ServerCertificate,
@@ -125,7 +125,7 @@ impl Listeners {
             let gateway = Gateway::new(agents.clone(), policies.clone())
                 .with_timeout(Duration::from_millis(config.context_timeout_ms));
             let api = retro_gateway::build_not_ready_router(gateway.clone(), probes.clone())
-                .merge(retro_mcp::build_router(gateway));
+                .merge(retro_mcp::build_router(gateway, None));
             let (server, listener) = (self.http_server(config, agents), clone_listener(http)?);
             let serving = server.serve_not_ready(listener, api, probes.ready.clone(), stop.clone());
             served.spawn(async move {
@@ -235,11 +235,11 @@ impl RunningProcess {
             let idempotency = Idempotency::new(store.clone());
             self.tasks.spawn(idempotency.clone().purge_expired(self.stop.clone()));
             let ingest = self.build_ingest(idempotency);
-            let lessons = retro_gateway::lessons_router(lessons)
-                .limit_in_flight(TenantLimiter::new(OPERATOR_REQUESTS_MAX, TENANT_OPERATOR_REQUESTS_MAX));
+            let saver: Arc<dyn LessonSaver> = lessons;
+            let lessons = retro_gateway::lessons_router(saver.clone());
             let router = retro_gateway::build_router(gateway.clone(), ingest, self.build_probes())
                 .merge(lessons)
-                .merge(retro_mcp::build_router(gateway))
+                .merge(retro_mcp::build_router(gateway, Some(saver)))
                 .merge(people);
             let stop = self.stop.clone();
             self.tasks.spawn(async move {

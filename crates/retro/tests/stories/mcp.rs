@@ -162,7 +162,10 @@ async fn an_agent_is_told_searches_reads_and_judges_memories_in_both_versions() 
             client.call("memory_read", json!({"memory": &id[..8], "run": run, "workflow": WORKFLOW})).await;
         check("memory_read", &read);
         assert_eq!(read["structuredContent"]["recorded"], "recorded", "{read}");
-        assert!(text_of(&read).contains(&id) && text_of(&read).contains("Evidence from release-"), "{read}");
+        assert!(
+            text_of(&read).contains(&id) && text_of(&read).contains("seen in 4 runs.\nRun release-"),
+            "{read}"
+        );
 
         let said = json!({"memory": id, "verdict": "helped", "why": "it named the field", "run": run,
             "workflow": WORKFLOW});
@@ -171,6 +174,13 @@ async fn an_agent_is_told_searches_reads_and_judges_memories_in_both_versions() 
         assert_eq!(judged["structuredContent"]["recorded"], "recorded", "{judged}");
         let again = client.call("memory_feedback", said).await;
         assert!(text_of(&again).starts_with("already_recorded"), "{again}");
+
+        let lesson = json!({"workflow": WORKFLOW, "step": "deploy", "run": run, "kind": "add_argument",
+            "tool": "scale", "argument": "replicas", "good": "2", "error_quote": "Error: replicas is required"});
+        let saved = client.call("memory_save", lesson).await;
+        check("memory_save", &saved);
+        let outcome = if version == NEWEST { "saved" } else { "known" };
+        assert!(text_of(&saved).starts_with(&format!("{outcome}: ")), "{saved}");
 
         let prompt = json!({"name": "memories", "arguments": {"workflow": WORKFLOW, "step": "deploy"}});
         let prompt = client.request("prompts/get", prompt).await;

@@ -14,7 +14,7 @@ const BOTH: &str = "application/json, text/event-stream";
 fn app(folder: &TempDir) -> Router {
     let store = SqliteStore::open_lazily(&folder.path().join("retro.db"));
     let gateway = Gateway::new(Arc::new(store.for_agents()), Arc::new(Policy::default()));
-    retro_http::finish_router(build_router(gateway))
+    retro_http::finish_router(build_router(gateway, None))
 }
 
 async fn post(app: &Router, accept: &str, body: &Value) -> (u16, String, Value) {
