@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use retro_core::recall::{FENCE_BEGIN, FENCE_END};
+use retro_core::recall::{FENCE_BEGIN, FENCE_END, FENCE_HINT};
 use serde_json::{Value, json};
 
 use crate::world::{RunBuilder, World, build_correcting_runs, json_items, json_text};
@@ -111,13 +111,13 @@ fn is_refused_by_gate(change: &Value) -> bool {
 }
 
 /// Returns what is wrong with the block of a context that is not empty and not exactly the marks with one line per
-/// memory between them.
+/// memory between them, and the line that says how to open one.
 fn find_block_problem(context: &Value) -> Option<String> {
     let (block, memories) = (json_text(context, "text"), json_items(&context["memories"]));
     let lines: Vec<&str> = if block.is_empty() { Vec::new() } else { block.split('\n').collect() };
     let is_whole = match lines.as_slice() {
         [] => memories.is_empty(),
-        [FENCE_BEGIN, within @ .., FENCE_END] => {
+        [FENCE_BEGIN, within @ .., FENCE_HINT, FENCE_END] => {
             !within.is_empty()
                 && within.len() == memories.len()
                 && within.iter().all(|line| is_memory_line(line))

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 use retro_core::printable::{is_printable, make_printable, make_printable_line};
-use retro_core::recall::{FENCE_BEGIN, FENCE_END, strip_injected};
+use retro_core::recall::{FENCE_BEGIN, FENCE_END, FENCE_HINT, strip_injected};
 
 /// A line of the block: id, weight and title.
 static LINE: LazyLock<Regex> =
@@ -17,8 +17,10 @@ pub(super) fn find_block_problems(block: &str, titles: &[&str]) -> Vec<String> {
     let lines: Vec<&str> = if block.is_empty() { Vec::new() } else { block.split('\n').collect() };
     match lines.as_slice() {
         [] if titles.is_empty() => {}
-        [FENCE_BEGIN, within @ .., FENCE_END] if within.len() == titles.len() && !titles.is_empty() => {
-            let odd = within.iter().filter(|line| !LINE.is_match(line) || has_mark(line));
+        [FENCE_BEGIN, within @ .., FENCE_END]
+            if without_hint(within).len() == titles.len() && !titles.is_empty() =>
+        {
+            let odd = without_hint(within).iter().filter(|line| !LINE.is_match(line) || has_mark(line));
             problems
                 .extend(odd.map(|line| format!("a line of another shape: {}", make_printable_line(line))));
         }
@@ -37,6 +39,11 @@ pub(super) fn find_block_problems(block: &str, titles: &[&str]) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Returns the lines of memories, without the one that says how to open a memory.
+fn without_hint<'a, 'b>(within: &'a [&'b str]) -> &'a [&'b str] {
+    within.strip_suffix(&[FENCE_HINT]).unwrap_or(within)
 }
 
 /// Finds what breaks a text of an opened memory: a mark of our block, or a character that is invisible or
