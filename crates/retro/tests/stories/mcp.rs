@@ -249,7 +249,7 @@ async fn a_token_decides_whose_memories_an_agent_sees() {
     // Where each request needs a token, any name of the host is right, as behind a proxy.
     let proxied = own.build_post().header("host", "retro.example").header("mcp-method", "tools/list");
     let (status, listed) = read_response(proxied.json(&build_request(NEWEST, "tools/list", json!({})))).await;
-    assert_eq!((status, json_items(&listed["result"]["tools"]).len()), (200, 4), "{listed}");
+    assert_eq!((status, json_items(&listed["result"]["tools"]).len()), (200, 5), "{listed}");
     world.stop().await;
 }
 
