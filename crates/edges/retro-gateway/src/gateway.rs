@@ -152,14 +152,7 @@ impl Gateway {
         };
         let of_repo = match request.repo {
             None => None,
-            // A failure to read the rules must not discard the memories.
-            Some(repo) => self
-                .load_rules(deadline, tenant, repo, &policy)
-                .await
-                .inspect_err(|reason| {
-                    warn!(reason = reason.as_str(), "context: answered without rules: {reason}");
-                })
-                .ok(),
+            Some(repo) => self.try_load_rules(deadline, tenant, repo, &policy).await,
         };
         let scopes: Vec<&PreparedMemories> = [Some(&prepared), of_repo.as_ref().map(|(rules, _)| rules)]
             .into_iter()
@@ -204,6 +197,23 @@ impl Gateway {
             recorded,
             reason,
         }
+    }
+
+    /// Returns the rules of a repository as [`load_rules`](Self::load_rules) does, or `None` if they cannot be read: that
+    /// must not discard the memories.
+    async fn try_load_rules(
+        &self,
+        deadline: Instant,
+        tenant: &Tenant,
+        repo: Repository,
+        policy: &Policy,
+    ) -> Option<(Arc<PreparedMemories>, Policy)> {
+        let loaded = self.load_rules(deadline, tenant, repo, policy).await;
+        loaded
+            .inspect_err(|reason| {
+                warn!(reason = reason.as_str(), "context: answered without rules: {reason}");
+            })
+            .ok()
     }
 
     /// Returns the rules of a repository, and the policy by which they are chosen for a run with this policy.

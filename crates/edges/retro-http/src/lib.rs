@@ -36,7 +36,7 @@ pub use problem::Problem;
 pub use route_access::RouteAccess;
 pub use serve::{
     HttpServer, SHUTDOWN_S_MAX, ServeError, finish_router, finish_router_for, listen, listen_anywhere,
-    serve_health, serve_signed,
+    serve_health, serve_signed, url_scheme,
 };
 pub use tenant_header::TENANT_HEADER;
 pub use tenant_limiter::{TenantLimiter, TenantPermit};

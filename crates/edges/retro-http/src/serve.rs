@@ -83,7 +83,8 @@ impl HttpServer {
         stop: CancellationToken,
     ) -> Result<(), ServeError> {
         let address = self.check_address(&listener)?;
-        info!(http.address = %address, "serving {} on {address}", self.scheme().to_uppercase());
+        let scheme = url_scheme(self.certificate.as_deref()).to_uppercase();
+        info!(http.address = %address, "serving {scheme} on {address}");
         let router = finish_router_for(api, self.authenticator);
         let acceptor = self.certificate.map(|certificate| certificate.acceptor());
         serve_until_stopped(listener, acceptor, router, ConnectionLimits::HTTP, stop).await;
@@ -112,11 +113,6 @@ impl HttpServer {
         let acceptor = self.certificate.map(|certificate| certificate.acceptor());
         serve_until_stopped(listener, acceptor, router, ConnectionLimits::HTTP, stop).await;
         Ok(())
-    }
-
-    /// Returns `http` or `https`.
-    pub const fn scheme(&self) -> &'static str {
-        if self.certificate.is_some() { "https" } else { "http" }
     }
 
     fn check_address(&self, listener: &TcpListener) -> Result<SocketAddr, ServeError> {
@@ -155,6 +151,11 @@ pub async fn serve_signed(
     let router = with_fallbacks(api.into_bare_router());
     serve_until_stopped(listener, None, router, ConnectionLimits::SIGNED, stop).await;
     Ok(())
+}
+
+/// Returns the scheme of the addresses that are served with this certificate, `https`, or without one, `http`.
+pub const fn url_scheme(certificate: Option<&ServerCertificate>) -> &'static str {
+    if certificate.is_some() { "https" } else { "http" }
 }
 
 /// Returns the router as an [`HttpServer`] serves it that trusts `Retro-Tenant` and knows no token. Tests use it to

@@ -81,7 +81,7 @@ impl Listeners {
 
     /// Returns the URL of the HTTP API with the actual port, or `None` without the gateway role.
     pub(crate) fn http_url(&self) -> Option<String> {
-        let scheme = if self.certificate.is_some() { "https" } else { "http" };
+        let scheme = retro_http::url_scheme(self.certificate.as_deref());
         listener_url(scheme, self.http.as_ref())
     }
 

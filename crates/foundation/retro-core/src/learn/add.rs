@@ -80,12 +80,7 @@ impl ComparesTexts for AdditionFacts {
     fn texts_to_compare(&self) -> Vec<String> {
         let mut compared = ComparedLessons::default();
         compared.add_new(&self.written.scope, &self.written.lesson);
-        for memory in &self.memories {
-            compared.add_known(&memory.scope, &memory.lesson);
-        }
-        for tombstone in &self.tombstones {
-            compared.add_known(&tombstone.scope, &tombstone.lesson);
-        }
+        compared.add_all_known(&self.memories, &self.tombstones);
         compared.into_texts()
     }
 }

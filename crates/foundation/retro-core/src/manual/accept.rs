@@ -49,12 +49,7 @@ impl ComparesTexts for ProposalFacts {
         if self.decision.is_none() {
             compared.add_new(&scope, &self.proposal.lesson);
         }
-        for memory in &self.memories {
-            compared.add_known(&memory.scope, &memory.lesson);
-        }
-        for tombstone in &self.tombstones {
-            compared.add_known(&tombstone.scope, &tombstone.lesson);
-        }
+        compared.add_all_known(&self.memories, &self.tombstones);
         compared.into_texts()
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::audience::Audience;
-use crate::memory::{Lesson, MemoryScope};
+use crate::memory::{Lesson, Memory, MemoryScope, Tombstone};
 
 /// Lessons that a decision may compare, by scope, whatever its audience is. Only lessons of one scope are compared, and only in scopes
 /// with a new lesson.
@@ -40,6 +40,16 @@ impl<'l> ComparedLessons<'l> {
     pub(crate) fn add_known(&mut self, scope: &MemoryScope, lesson: &'l Lesson) {
         if let Some(lessons) = self.scopes.get_mut(&whole_step(scope)) {
             lessons.known.push(lesson);
+        }
+    }
+
+    /// Adds stored memories and tombstones that are compared with the new lessons of their scopes.
+    pub(crate) fn add_all_known(&mut self, memories: &'l [Memory], tombstones: &'l [Tombstone]) {
+        for memory in memories {
+            self.add_known(&memory.scope, &memory.lesson);
+        }
+        for tombstone in tombstones {
+            self.add_known(&tombstone.scope, &tombstone.lesson);
         }
     }
 
