@@ -287,8 +287,9 @@ impl Gateway {
         deadline: Instant,
         presentation: Presentation,
     ) -> (Recording, Option<String>) {
+        let mut presentation = presentation;
         if let Some(CachedParts { presentations, .. }) = &self.cached {
-            match presentations.enqueue(presentation.clone(), deadline).await {
+            match presentations.enqueue(presentation, deadline).await {
                 Enqueued::Accepted => return (Recording::Queued, None),
                 Enqueued::Full => {
                     let reason = "recording presented is uncertain: too many presentations wait to be stored";
@@ -296,11 +297,11 @@ impl Gateway {
                     return (Recording::Unknown, Some(reason.to_owned()));
                 }
                 // The last answers of a process that stops are stored one by one.
-                Enqueued::Closed => {}
+                Enqueued::Closed(refused) => presentation = refused,
             }
         }
-        let batch = std::slice::from_ref(&presentation);
-        let recording = self.store.record_presentations(batch);
+        let Presentation { key, run, memories, assignments } = &presentation;
+        let recording = self.store.record_presented(key, run, memories, assignments);
         let recorded = self.record_in_time(deadline, &presentation.key, "presented", recording).await;
         if recorded.0 == Recording::Recorded {
             count_stored(&presentation);

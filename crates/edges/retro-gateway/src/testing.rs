@@ -30,9 +30,9 @@ use retro_http::{BodyBudget, BudgetBounds, Idempotency};
 use retro_store::context_lease::CONTEXT_CHANGES_MAX;
 use retro_store::feedback::DecideFeedback;
 use retro_store::{
-    BeginRequestResult, ChangeMark, ContextChanges, ContextLease, ContextLeaseStore, FeedbackRow,
-    FeedbackStore, IdempotencyStore, IdempotencyTimeouts, KillSwitchStore, MemoryRefStore, Presentation,
-    RecallStore, RequestKey, Result, StoreError, StoredResponse,
+    AppliedPresentations, BeginRequestResult, ChangeMark, ContextChanges, ContextLease, ContextLeaseStore,
+    FeedbackRow, FeedbackStore, IdempotencyStore, IdempotencyTimeouts, KillSwitchStore, MemoryRefStore,
+    Presentation, RecallStore, RequestKey, Result, StoreError, StoredResponse,
 };
 
 use crate::intake::{ImportFacts, IngestService, ReceivedTrace, RunImporter};
@@ -171,6 +171,10 @@ pub(crate) struct FakeStore {
     pub(crate) records: Mutex<Vec<(String, String, &'static str, MemoryId)>>,
     /// Number of transactions that fail because the database is not available, before one succeeds.
     pub(crate) recording_fails: Mutex<u32>,
+    /// Number of presentations that can be recorded in one transaction.
+    pub(crate) part_max: Option<usize>,
+    /// Number of answers that wait to be applied.
+    pub(crate) waiting: Mutex<u64>,
     /// Run of which the database refuses to record anything.
     pub(crate) refused_run: Option<&'static str>,
     /// Changed workflows, in the order of their changes.
@@ -279,6 +283,9 @@ impl RecallStore for FakeStore {
     }
 
     async fn record_presentations(&self, presentations: &[Presentation]) -> Result<()> {
+        if self.part_max.is_some_and(|part_max| presentations.len() > part_max) {
+            return Err(StoreError::Unavailable("canceling statement due to statement timeout".to_owned()));
+        }
         {
             let mut fails = self.recording_fails.lock().unwrap();
             if *fails > 0 {
@@ -295,6 +302,14 @@ impl RecallStore for FakeStore {
             self.add_records(key, run, "withheld", &withheld.collect::<Vec<_>>()).await?;
         }
         Ok(())
+    }
+
+    async fn apply_presentations(&self, limit: u32) -> Result<AppliedPresentations> {
+        self.check_available().await?;
+        let mut waiting = self.waiting.lock().unwrap();
+        let applied = (*waiting).min(u64::from(limit));
+        *waiting -= applied;
+        Ok(AppliedPresentations { applied, waiting_max: *waiting })
     }
 
     async fn record_read(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<()> {

@@ -163,6 +163,8 @@ words! {
         // Agents.
         /// The gateway records the memories presented to a run.
         PresentedCommit = "presented.commit",
+        /// The gateway counts what runs were handed for the memories.
+        PresentationsApplyCommit = "presentations.apply.commit",
         /// The gateway records that a run opened a memory.
         ReadCommit = "read.commit",
         /// The gateway, or the command of a person, stores feedback on a memory.

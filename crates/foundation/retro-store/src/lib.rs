@@ -76,7 +76,7 @@ pub use operator::{
     DatabaseHealth, InvestigationAttempts, MemoryFilter, OperatorStore, RUNS_SEARCHED_MAX,
     RetrospectiveDetail, RetrospectiveRow, RunExposure, RunFilter, RunRow, RunSearch, WorkflowRow,
 };
-pub use recall::{AGENT_CONNECTIONS_MAX, Presentation, RecallStore};
+pub use recall::{AGENT_CONNECTIONS_MAX, AppliedPresentations, Presentation, RecallStore};
 pub use replay::{
     CancelBatchResult, DiscardResult, IncomingReplay, NewReplayBatch, OutgoingReplay, ReplayBatchItem,
     ReplayBatchRow, ReplayBatchState, ReplayRow, ReplayState, ReplayStore, RequestReplayResult,

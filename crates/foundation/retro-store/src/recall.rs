@@ -12,6 +12,9 @@ use crate::{ContextLeaseStore, FeedbackStore, KillSwitchStore, MemoryRefStore, R
 /// agents concurrently, but small enough for a Postgres server shared by many processes.
 pub const AGENT_CONNECTIONS_MAX: u32 = 6;
 
+/// Maximum number of answers that are applied when one is recorded alone.
+const APPLIED_AT_ONCE_MAX: u32 = 16;
+
 /// Memories that a run was handed, and what chance decided about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Presentation {
@@ -23,6 +26,15 @@ pub struct Presentation {
     pub memories: Vec<MemoryId>,
     /// Decisions by chance about memories of the workflow.
     pub assignments: Vec<Assignment>,
+}
+
+/// Result of applying presentations that wait.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AppliedPresentations {
+    /// Number of answers that were applied.
+    pub applied: u64,
+    /// Upper bound of the number of answers that still wait.
+    pub waiting_max: u64,
 }
 
 /// Loads memories for agents, and records presentations and reads.
@@ -48,15 +60,18 @@ pub trait RecallStore: MemoryRefStore + ContextLeaseStore + FeedbackStore + Kill
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>>;
 
-    /// Records memories that were presented in the prompts of runs, in one transaction. Idempotent per run and memory.
-    /// Ignores ids that are neither memories of the workflow nor repository rules of the tenant.
-    ///
-    /// Records the decisions by chance, too. The first decision about a run and a memory stays. Ignores decisions about
-    /// memories that are not the workflow's.
+    /// Records memories that were presented in the prompts of runs, and decisions by chance, in one transaction: a row for
+    /// each of the answers, which waits until [`apply_presentations`](Self::apply_presentations). Until then it is known
+    /// to whoever asks about the run, to its investigation and to what weighs feedback on it, but not counted for the
+    /// memories.
     async fn record_presentations(&self, presentations: &[Presentation]) -> Result<()>;
 
-    /// Records the memories that were presented to one run, as
-    /// [`record_presentations`](Self::record_presentations) does.
+    /// Applies the oldest presentations that wait, those of at most `limit` answers, in one transaction, each once for a
+    /// run and memory. The first decision about a run and a memory stays. Ignores ids that are neither memories of the
+    /// workflow nor repository rules of the tenant, and decisions about memories that are not the workflow's.
+    async fn apply_presentations(&self, limit: u32) -> Result<AppliedPresentations>;
+
+    /// Records the memories that were presented to one run, and applies them at once, unless many others wait.
     async fn record_presented(
         &self,
         key: &WorkflowKey,
@@ -66,7 +81,9 @@ pub trait RecallStore: MemoryRefStore + ContextLeaseStore + FeedbackStore + Kill
     ) -> Result<()> {
         let (memories, assignments) = (memories.to_vec(), assignments.to_vec());
         let one = Presentation { key: key.clone(), run: run.clone(), memories, assignments };
-        self.record_presentations(&[one]).await
+        self.record_presentations(&[one]).await?;
+        self.apply_presentations(APPLIED_AT_ONCE_MAX).await?;
+        Ok(())
     }
 
     /// Records that a run opened a memory. Idempotent per run and memory. Ignores an id that is neither a

@@ -105,13 +105,13 @@ async fn six_hundred_connections_with_incomplete_heads_do_not_delay_agents() {
 #[tokio::test]
 async fn blocked_presentation_records_do_not_delay_memories_on_postgres() {
     const LOCK_TABLE: &str = "DO $$ BEGIN
-            LOCK TABLE presentations IN ACCESS EXCLUSIVE MODE;
+            LOCK TABLE pending_presentations IN ACCESS EXCLUSIVE MODE;
             PERFORM pg_sleep_for('1 hour');
         EXCEPTION WHEN query_canceled THEN NULL; END $$";
     const FIND_LOCK: &str = "SELECT pid FROM pg_locks
-        WHERE relation = 'presentations'::regclass AND mode = 'AccessExclusiveLock' AND granted";
+        WHERE relation = 'pending_presentations'::regclass AND mode = 'AccessExclusiveLock' AND granted";
     const RELEASE_LOCK: &str = "SELECT pg_cancel_backend(pid) FROM pg_locks
-        WHERE relation = 'presentations'::regclass AND mode = 'AccessExclusiveLock' AND granted";
+        WHERE relation = 'pending_presentations'::regclass AND mode = 'AccessExclusiveLock' AND granted";
     let mut fleet =
         Fleet::start(DatabaseKind::Postgres, &[("counter,sampler,investigator,writer,reviewer,relay", 1)])
             .await;

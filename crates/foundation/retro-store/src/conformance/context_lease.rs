@@ -119,6 +119,22 @@ pub async fn a_lease_counts_its_renewals(database: &Database) {
     assert_eq!(list().await, [lease("a", 2), lease("b", 1)]);
 }
 
+/// Applies everything that waits, with both handles at once, and returns how many answers that were.
+pub(super) async fn apply_all(database: &Database) -> u64 {
+    let apply = async |store: &dyn Store| {
+        let mut all = 0;
+        loop {
+            let result = store.apply_presentations(3).await.expect("applying");
+            all += result.applied;
+            if result.applied == 0 {
+                return all;
+            }
+        }
+    };
+    let (left, right) = join(apply(&*database.one), apply(&*database.two)).await;
+    left + right
+}
+
 /// Checks that many presentations in one transaction count like one after the other, however often a run is among them.
 pub async fn presentations_of_many_runs_count_like_one_after_the_other(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
@@ -145,6 +161,10 @@ pub async fn presentations_of_many_runs_count_like_one_after_the_other(database:
     let (left, right) =
         join(database.one.record_presentations(&batch), database.two.record_presentations(&batch)).await;
     left.and(right).expect("recording");
+    assert_eq!(apply_all(database).await, 8, "an answer that says nothing is not stored");
+    // The same again, for runs that were applied before.
+    database.one.record_presentations(&batch).await.expect("recording");
+    assert_eq!(apply_all(database).await, 4);
     let step = test_step();
     let mut counts = Vec::new();
     for key in [&scenario.key, &other.key] {

@@ -16,7 +16,7 @@ use super::review::{a_rule, list_rules, test_repository};
 use super::rules::judge_rule;
 use super::scenario::{Scenario, empty_result, run_id, test_tenant};
 use crate::write::{ClosedRuleBatch, RuleBatchFacts};
-use crate::{CommitResult, FeedbackRow, Store};
+use crate::{CommitResult, FeedbackRow, Presentation, Store};
 
 fn agent(scenario: &Scenario<'_>, run: &str) -> FeedbackAuthor {
     FeedbackAuthor::Agent { workflow: scenario.key.workflow.clone(), run: run_id(run), step: None }
@@ -95,7 +95,10 @@ pub async fn a_closing_weighs_feedback_once(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("a lesson").await;
     let give = |author, verdict| give_feedback(scenario.store, "t", memory.id, author, verdict);
-    scenario.store.record_presented(&scenario.key, &run_id("a"), &[memory.id], &[]).await.expect("recording");
+    // Nobody applies it before the closing.
+    let (key, run) = (scenario.key.clone(), run_id("a"));
+    let handed = Presentation { key, run, memories: vec![memory.id], assignments: Vec::new() };
+    scenario.store.record_presentations(&[handed]).await.expect("recording");
     // `a` had the memory, `b` did not, nobody knows `ghost`, and `later` belongs to the next window.
     for run in ["a", "b", "ghost", "later"] {
         give(agent(&scenario, run), FeedbackVerdict::Helped).await;

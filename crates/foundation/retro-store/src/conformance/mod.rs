@@ -218,6 +218,7 @@ macro_rules! conformance {
                 reading_is_remembered_with_and_without_a_presentation
                 a_memory_of_another_workflow_is_not_recorded
                 the_first_decision_by_chance_stays_and_is_listed_with_its_run
+                a_recorded_presentation_is_known_at_once_and_counted_when_applied
                 a_short_reference_resolves_to_the_only_match
                 an_ambiguous_reference_asks_for_more_digits
             }

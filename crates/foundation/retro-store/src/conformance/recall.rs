@@ -13,7 +13,7 @@ use retro_core::retrospective::PresentedMemory;
 use super::Database;
 use super::decide::write_memory_of_scope;
 use super::scenario::{LONG_S, Scenario, empty_result, run_id, test_step, test_tenant, time_at};
-use crate::{Store, UnresolvedRef, resolve_memory_ref};
+use crate::{AppliedPresentations, Presentation, Store, UnresolvedRef, resolve_memory_ref};
 
 /// Checks that candidates are the active memories of the step with sufficient weight, and contain everything
 /// that the selection needs.
@@ -249,6 +249,61 @@ pub async fn the_first_decision_by_chance_stays_and_is_listed_with_its_run(datab
         assert_eq!(claim.presented, expected);
         scenario.finish_claim(&claim, &empty_result()).await.expect("finishing");
     }
+}
+
+/// Checks that a recorded answer is known to whoever asks about its run, to the page of the run and to its
+/// investigation, and that it is counted for its memories once it is applied, with the time at which it was given.
+pub async fn a_recorded_presentation_is_known_at_once_and_counted_when_applied(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let (handed, withheld) =
+        (scenario.learn_lesson("Retry at once").await.id, scenario.learn_lesson("Wait 5 seconds").await.id);
+    let decide = |memory, withheld| Assignment { memory, withheld, permille: 100 };
+    let answer = |run: &str| Presentation {
+        key: scenario.key.clone(),
+        run: run_id(run),
+        memories: vec![handed],
+        assignments: vec![decide(handed, false), decide(withheld, true)],
+    };
+    // `a` asks for two of its steps.
+    let answers = [answer("a"), answer("b"), answer("a"), answer("never counted")];
+    database.one.record_presentations(&answers).await.expect("recording");
+    scenario.count_runs(&["a", "b"]).await;
+    let counted = async || {
+        let found = database.two.load_candidates(&scenario.key, &PLAN, None, 0).await.expect("recalling");
+        let of = |id| found.iter().find(|one| one.memory.id == id).expect("a candidate").presentations;
+        (of(handed), of(withheld))
+    };
+    let known = async |run: &str| {
+        let (run, mut known) = (run_id(run), Vec::new());
+        for memory in [handed, withheld] {
+            known.push((
+                database.two.was_presented(&scenario.key, &run, memory).await.expect("reading"),
+                database.two.was_handed(&scenario.key, &run, memory).await.expect("reading"),
+            ));
+        }
+        let detail = database.two.load_run_detail(&scenario.key, &run).await.expect("reading");
+        let memories = detail.expect("it is counted").memories;
+        (known, memories.iter().map(|one| (one.id, one.presented_at, one.withheld)).collect::<Vec<_>>())
+    };
+    let before = known("a").await;
+    assert_eq!(before.0, [(true, true), (false, false)]);
+    let mut decisions: Vec<_> =
+        before.1.iter().map(|(id, at, withheld)| (*id, at.is_some(), *withheld)).collect();
+    decisions.sort_by_key(|one| one.2);
+    assert_eq!(decisions, [(handed, true, Some(false)), (withheld, false, Some(true))]);
+    assert_eq!(counted().await, (0, 0), "not applied yet");
+    scenario.draw_sample().await;
+    let claim = scenario.claim_next(LONG_S).await;
+    assert_eq!(claim.presented, [PresentedMemory::from_own_workflow(handed, false)]);
+    scenario.finish_claim(&claim, &empty_result()).await.expect("finishing");
+
+    assert_eq!(super::context_lease::apply_all(database).await, answers.len() as u64, "each once");
+    assert_eq!(counted().await, (3, 0), "one presentation a run");
+    assert_eq!(known("a").await, before, "with the time of the answer");
+    let assigned = database.two.list_assigned_runs(&scenario.key, withheld, 9).await.expect("listing");
+    assert_eq!(assigned.len(), 2);
+    let nothing = database.one.apply_presentations(9).await.expect("applying");
+    assert_eq!(nothing, AppliedPresentations::default());
 }
 
 /// Records the same presentations and decisions twice at once.

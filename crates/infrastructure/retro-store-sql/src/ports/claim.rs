@@ -7,7 +7,7 @@ use retro_core::run::RunFacts;
 use retro_store::{Claim, JournalEntry, Result};
 
 use super::dialect::{Connection, OnTable, arrival, now_ms, skip_locked, storable_text};
-use super::{investigations, memory, retrospective, run};
+use super::{investigations, memory, pending_presentations, retrospective, run};
 use crate::at;
 use crate::rows::claim::{
     ClaimParts, ClaimRecord, ClaimedInvestigation, build_claim, collect_met_memories, journal_entry_from_row,
@@ -100,6 +100,8 @@ async fn load_met_memories(
     const LOAD: &str = "
         SELECT memory, read_ms IS NOT NULL FROM presentations
         WHERE tenant = $1 AND workflow = $2 AND run_id = $3";
+    // First, or what is applied between the two readings would be in neither.
+    let pending = pending_presentations::list_of_run(&mut *connection, key, &claimed.run).await?;
     let recorded: Vec<(String, bool)> = sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
@@ -107,7 +109,7 @@ async fn load_met_memories(
         .fetch_all(connection)
         .await
         .on_table("presentations")?;
-    collect_met_memories(key, &claimed.run, &recorded, &facts.memories)
+    collect_met_memories(key, &claimed.run, &recorded, &pending, &facts.memories)
 }
 
 async fn load_journal(

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::dialect::{Connection, OnTable, Store, bind_rows, for_update, now_ms, rows_table};
 use super::open::commit;
+use super::pending_presentations;
 use crate::rows::feedback::{FeedbackRecord, WaitingRecord};
 use crate::{at, to_json};
 
@@ -192,6 +193,8 @@ pub(crate) async fn list_waiting(
             AND presentations.memory = said.memory
         WHERE said.tenant = $1 AND said.scope = $2 AND said.settled_by IS NULL
         ORDER BY said.passes, said.id LIMIT $3";
+    // First, or what is applied between the two readings would be in neither.
+    let pending = pending_presentations::list_of_waiting_feedback(&mut *connection, key).await?;
     let rows: Vec<WaitingRecord> = sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
@@ -202,7 +205,7 @@ pub(crate) async fn list_waiting(
     // A verdict on a rule is stored before the rule's batch is applied, where it meets what was said of the same run.
     // The effect key of the run's change tells if it was weighed.
     let of_rules = Repository::of_rule_scope(&key.workflow).is_some();
-    rows.into_iter().map(|row| row.into_waiting(of_rules)).collect()
+    rows.into_iter().map(|row| row.into_waiting(of_rules, &pending)).collect()
 }
 
 /// Marks what a retrospective, or a batch of rules, has settled, and counts for the rest that it has waited.

@@ -7,7 +7,7 @@ use retro_store::{
 };
 
 use super::dialect::{Connection, OnTable, Store, any_of, list_parameter, lookup_join, of_workflow};
-use super::{checks, inspect_retrospectives, outcome};
+use super::{checks, inspect_retrospectives, outcome, pending_presentations};
 use crate::rows::inspect::{
     RunDetailRecord, RunMemoryRows, attach_memories, collect_run_memories, usage_in_order,
 };
@@ -138,6 +138,7 @@ async fn load_run_memories(connection: &mut Connection, detail: &RunDetail) -> R
     }
     let rows = RunMemoryRows {
         presentations: rows_of_run!(PRESENTATIONS, "presentations"),
+        pending: pending_presentations::list_of_run(&mut *connection, &detail.key, &detail.run).await?,
         assignments: rows_of_run!(ASSIGNMENTS, "memory_assignments"),
         applications: rows_of_run!(APPLICATIONS, "run_memory_applications"),
     };

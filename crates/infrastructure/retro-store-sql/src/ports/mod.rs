@@ -37,6 +37,8 @@ mod object_ref;
 mod operator;
 mod outbox;
 mod outcome;
+mod pending_presentations;
+mod presentations;
 mod pull_request_facts;
 mod recall;
 mod replay;

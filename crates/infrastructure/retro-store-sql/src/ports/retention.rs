@@ -268,6 +268,8 @@ async fn purge_runs(connection: &mut Connection, age_s: i64, limit: i64) -> Resu
     delete_by_runs(connection, "presentations", delete_by_run_ids!("presentations"), &picked).await?;
     delete_by_runs(connection, "memory_assignments", delete_by_run_ids!("memory_assignments"), &picked)
         .await?;
+    let pending = delete_by_run_ids!("pending_presentations");
+    delete_by_runs(connection, "pending_presentations", pending, &picked).await?;
     let rows = delete_by_runs(connection, "run_facts", delete_details!("run_facts"), &picked).await?;
     let marked = mark_purged_windows(connection, mark_windows!("run_facts", "1", "2"), &windows).await?;
     Ok(PurgeResult { rows, has_more: marked > 0 || to_i64(rows) >= limit })

@@ -9,6 +9,7 @@ use retro_core::run::{RunFacts, RunMemories};
 use retro_fault::{Guard, is_broken};
 use retro_store::{Claim, JournalEntry, JournalStage, Result, StoredBody};
 
+use super::presentation::PendingPresentation;
 use crate::at;
 
 /// Newly claimed row of `investigations`.
@@ -121,18 +122,20 @@ pub(crate) fn build_claim(claimed: &ClaimedInvestigation, parts: ClaimParts) -> 
     }
 }
 
-/// Merges the memories presented to a run from the gateway's rows in `presentations` and from the run's
-/// event. A memory counts as read if either source says so.
+/// Merges the memories presented to a run from the gateway's rows in `presentations`, from those that are not applied yet,
+/// and from the run's event. A memory counts as read if either source says so.
 pub(crate) fn collect_met_memories(
     key: &WorkflowKey,
     run: &RunId,
     recorded: &[(String, bool)],
+    pending: &[PendingPresentation],
     event_memories: &RunMemories,
 ) -> Result<BTreeMap<MemoryId, bool>> {
     let place = at("presentations.memory", format!("{key}/{run}"));
     let recorded = recorded.iter().map(|(memory, read)| Ok((place.parse(memory)?, *read)));
     let mut met: BTreeMap<MemoryId, bool> = recorded.collect::<Result<_>>()?;
-    for memory in &event_memories.presented {
+    let pending = pending.iter().flat_map(|one| &one.presentation.memories);
+    for memory in pending.chain(&event_memories.presented) {
         // Does not overwrite `true` from the gateway's records: the memory stays read.
         met.entry(*memory).or_default();
     }

@@ -4,6 +4,7 @@ use retro_core::feedback::FeedbackOutcome;
 use retro_core::learn::{FeedbackRun, WaitingFeedback};
 use retro_store::{FeedbackRow, Result};
 
+use super::presentation::PendingPresentation;
 use crate::at;
 
 /// Row of `memory_feedback` with what became of it.
@@ -52,14 +53,25 @@ pub(crate) struct WaitingRecord {
 }
 
 impl WaitingRecord {
-    /// Converts the row; `of_rules` if the memory is a rule of a repository. Fails if a value is damaged.
-    pub(crate) fn into_waiting(self, of_rules: bool) -> Result<WaitingFeedback> {
+    /// Converts the row; `of_rules` if the memory is a rule of a repository. A memory may also have been shown in a
+    /// presentation that is not applied yet. Fails if a value is damaged.
+    pub(crate) fn into_waiting(
+        self,
+        of_rules: bool,
+        pending: &[PendingPresentation],
+    ) -> Result<WaitingFeedback> {
         let feedback: retro_core::feedback::Feedback =
             at("memory_feedback.feedback", &self.id).parse_json(&self.feedback)?;
-        let run = feedback.author.run().map(|_| FeedbackRun {
+        let run = feedback.author.run().map(|(workflow, run)| FeedbackRun {
             recorded: self.recorded,
             claimed: self.claimed,
-            shown: self.shown,
+            shown: self.shown
+                || pending.iter().any(|one| {
+                    let PendingPresentation { presentation, .. } = one;
+                    presentation.key.workflow == *workflow
+                        && presentation.run == *run
+                        && presentation.memories.contains(&feedback.memory)
+                }),
             judged: self.heard || (self.applied && !of_rules),
         });
         let passes = at("memory_feedback.passes", &self.id).parse_unsigned(self.passes)?;

@@ -8,6 +8,7 @@ use retro_store::{MemoryUsage, RUN_MEMORIES_MAX, Result, RunDetail, RunMemory};
 
 use super::body::stored_body;
 use super::memory::parse_memory;
+use super::presentation::PendingPresentation;
 use crate::at;
 
 /// Row of `runs` with its details, as far as they are still stored.
@@ -54,11 +55,13 @@ impl RunDetailRecord {
     }
 }
 
-/// Rows about one run and its memories, of three tables.
+/// Rows about one run and its memories, of four tables.
 #[derive(Debug, Default)]
 pub(crate) struct RunMemoryRows {
     /// Memory, and the times in Unix milliseconds at which it was presented and read.
     pub(crate) presentations: Vec<(String, Option<i64>, Option<i64>)>,
+    /// What is not applied to these two tables yet.
+    pub(crate) pending: Vec<PendingPresentation>,
     /// Memory, and `true` if chance withheld it.
     pub(crate) assignments: Vec<(String, bool)>,
     /// Memory, and the retrospective that found it applied.
@@ -81,6 +84,15 @@ pub(crate) fn collect_run_memories(
     }
     for (memory, withheld) in &rows.assignments {
         entry(&mut all, at("memory_assignments", name).parse(memory)?).withheld = Some(*withheld);
+    }
+    for PendingPresentation { presentation, recorded_ms } in &rows.pending {
+        let recorded_at = at("pending_presentations", name).parse_millis(*recorded_ms)?;
+        for memory in &presentation.memories {
+            entry(&mut all, *memory).presented_at.get_or_insert(recorded_at);
+        }
+        for decision in &presentation.assignments {
+            entry(&mut all, decision.memory).withheld.get_or_insert(decision.withheld);
+        }
     }
     for (memory, retrospective) in &rows.applications {
         let place = at("run_memory_applications", name);

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, RunBuilder, Webhook, build_correcting_runs, json_items, json_text};
 
-pub(super) const LABELS: [Label; 14] = [
+pub(super) const LABELS: [Label; 15] = [
     Label::PresentedCommit,
+    Label::PresentationsApplyCommit,
     Label::ContextLeaseCommit,
     Label::ReadCommit,
     Label::TokenUseCommit,
@@ -51,7 +52,9 @@ async fn run_script(ground: &mut CrashHarness) {
     ground.wait_until_finished(TAUGHT_WORKFLOW, RUNS).await;
     for point in CrashPoint::for_labels(&LABELS) {
         match point.label {
-            Label::PresentedCommit | Label::ContextLeaseCommit => request_context(ground, point).await,
+            Label::PresentedCommit | Label::PresentationsApplyCommit | Label::ContextLeaseCommit => {
+                request_context(ground, point).await;
+            }
             Label::ReadCommit => read_memory(ground, point).await,
             Label::TokenUseCommit => use_token(ground, point).await,
             Label::FeedbackCommit => give_feedback(ground, point).await,
@@ -71,12 +74,13 @@ async fn run_script(ground: &mut CrashHarness) {
         workflow: Workflow::new(TAUGHT_WORKFLOW).expect("a name"),
     };
     let step = Step::new("deploy").expect("a name");
-    let candidates =
-        ground.open_store().await.load_candidates(&key, &step, None, 0).await.expect("the store can be read");
+    let store = ground.open_store().await;
+    while store.apply_presentations(100).await.expect("the store can be written").waiting_max > 0 {}
+    let candidates = store.load_candidates(&key, &step, None, 0).await.expect("the store can be read");
     let presentations: Vec<u64> = candidates.iter().map(|one| one.presentations).collect();
     assert_eq!(
         presentations,
-        [2 * Side::ALL.len() as u64],
+        [3 * Side::ALL.len() as u64],
         "one presentation per run, however often it was requested"
     );
 }

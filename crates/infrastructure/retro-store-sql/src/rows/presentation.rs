@@ -1,0 +1,143 @@
+//! Text of a row of `pending_presentations`.
+
+use std::collections::BTreeMap;
+
+use retro_core::id::MemoryId;
+use retro_core::recall::Assignment;
+use retro_store::{Presentation, Result};
+use uuid::Uuid;
+
+use crate::at;
+
+/// Number of hexadecimal digits of a memory's id.
+const ID_DIGITS: usize = 32;
+
+/// Row of `pending_presentations`: id, tenant, workflow, run, memories, and the time in Unix milliseconds.
+pub(crate) type PendingRow = (i64, String, String, String, String, i64);
+
+/// Presentation that waits to be applied, with the time at which it was recorded, in Unix milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PendingPresentation {
+    pub(crate) presentation: Presentation,
+    pub(crate) recorded_ms: i64,
+}
+
+/// Formats what a run was handed: memories separated by blanks, each with the digits of its id, `p` if it was
+/// presented, and after it, or after `w` if chance withheld it, the probability in thousandths with which it was to be
+/// withheld. `h` stands for a decision to hand out a memory that was not presented, because the text was full.
+pub(crate) fn format_pending_memories(presentation: &Presentation) -> String {
+    let mut all: BTreeMap<MemoryId, (bool, Option<&Assignment>)> = BTreeMap::new();
+    for memory in &presentation.memories {
+        all.entry(*memory).or_default().0 = true;
+    }
+    for assignment in &presentation.assignments {
+        all.entry(assignment.memory).or_default().1.get_or_insert(assignment);
+    }
+    let mut text = String::with_capacity(all.len() * (ID_DIGITS + 5));
+    for (memory, (presented, decision)) in all {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        let mut digits = [0; ID_DIGITS];
+        text.push_str(memory.0.simple().encode_lower(&mut digits));
+        if presented {
+            text.push('p');
+        }
+        if let Some(Assignment { withheld, permille, .. }) = decision {
+            match (presented, withheld) {
+                (_, true) => text.push('w'),
+                (false, false) => text.push('h'),
+                (true, false) => {}
+            }
+            text.push_str(&permille.to_string());
+        }
+    }
+    text
+}
+
+impl PendingPresentation {
+    /// Parses a row. Fails if a value is damaged.
+    pub(crate) fn from_row((id, tenant, workflow, run, memories, recorded_ms): PendingRow) -> Result<Self> {
+        let place = at("pending_presentations", id);
+        let key =
+            retro_core::id::WorkflowKey { tenant: place.parse(&tenant)?, workflow: place.parse(&workflow)? };
+        let mut presentation =
+            Presentation { key, run: place.parse(&run)?, memories: Vec::new(), assignments: Vec::new() };
+        for entry in memories.split_ascii_whitespace() {
+            let (memory, presented, decision) =
+                parse_entry(entry).ok_or_else(|| place.damaged_error("a memory of it cannot be read"))?;
+            if presented {
+                presentation.memories.push(memory);
+            }
+            presentation.assignments.extend(decision.map(|(withheld, permille)| Assignment {
+                memory,
+                withheld,
+                permille,
+            }));
+        }
+        Ok(Self { presentation, recorded_ms })
+    }
+}
+
+/// Parses a memory of a row: its id, `true` if it was presented, and whether it was withheld with which probability.
+fn parse_entry(entry: &str) -> Option<(MemoryId, bool, Option<(bool, u16)>)> {
+    let (digits, rest) = entry.split_at_checked(ID_DIGITS)?;
+    let memory = MemoryId(Uuid::try_parse(digits).ok()?);
+    let (presented, rest) = match rest.strip_prefix('p') {
+        Some(rest) => (true, rest),
+        None => (false, rest),
+    };
+    let (withheld, permille) = match (rest.strip_prefix('w'), rest.strip_prefix('h')) {
+        (Some(permille), _) => (true, permille),
+        (None, Some(permille)) => (false, permille),
+        (None, None) if presented && rest.is_empty() => return Some((memory, true, None)),
+        (None, None) => (false, rest),
+    };
+    Some((memory, presented, Some((withheld, permille.parse().ok()?))))
+}
+
+#[cfg(test)]
+mod tests {
+    use retro_core::id::{RunId, Tenant, Workflow, WorkflowKey};
+
+    use super::*;
+
+    fn memory(number: u128) -> MemoryId {
+        MemoryId(Uuid::from_u128(number))
+    }
+
+    fn row(memories: &str) -> PendingRow {
+        (1, "default".to_owned(), "shop".to_owned(), "run-1".to_owned(), memories.to_owned(), 7)
+    }
+
+    #[test]
+    fn what_a_run_was_handed_is_read_as_it_was_written() {
+        let decide = |number, withheld, permille| Assignment { memory: memory(number), withheld, permille };
+        let presentation = Presentation {
+            key: WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("shop").unwrap() },
+            run: RunId::new("run-1").unwrap(),
+            memories: vec![memory(1), memory(2), memory(3)],
+            assignments: vec![
+                decide(2, false, 100),
+                decide(3, true, 0),
+                decide(4, true, 1000),
+                decide(5, false, 20),
+            ],
+        };
+        let text = format_pending_memories(&presentation);
+        let zeros = "0".repeat(31);
+        assert_eq!(text, format!("{zeros}1p {zeros}2p100 {zeros}3pw0 {zeros}4w1000 {zeros}5h20"));
+        let read = PendingPresentation::from_row(row(&text)).unwrap();
+        assert_eq!(read, PendingPresentation { presentation, recorded_ms: 7 });
+    }
+
+    #[test]
+    fn a_damaged_row_is_an_error() {
+        let zeros = "0".repeat(32);
+        for damaged in ["1", &zeros, "x", &format!("{zeros}q"), &format!("{zeros}p1x"), &format!("{zeros}w")]
+        {
+            assert!(PendingPresentation::from_row(row(damaged)).is_err(), "{damaged}");
+        }
+        assert!(PendingPresentation::from_row(row("")).unwrap().presentation.memories.is_empty());
+    }
+}
