@@ -20,6 +20,7 @@ use self::presentations::PresentationWriter;
 
 /// Keeps true what a gateway has cached, and stores what it has promised to store.
 pub struct ContextCacheWorker {
+    store: Arc<dyn RecallStore>,
     keeper: LeaseKeeper,
     writer: PresentationWriter,
 }
@@ -33,12 +34,13 @@ impl ContextCacheWorker {
         let cache = Arc::new(ContextCache::new());
         let (queue, writer) = PresentationWriter::new(store.clone());
         let keeper = LeaseKeeper { store: store.clone(), cache: cache.clone(), gateway };
-        (cache, queue, Self { keeper, writer })
+        (cache, queue, Self { store: store.clone(), keeper, writer })
     }
 
     /// Runs until `stop` is cancelled and everything that was promised is stored.
     pub async fn run(self, stop: CancellationToken) {
-        tokio::join!(self.keeper.run(stop.clone()), self.writer.run(stop));
+        let read_ahead = stop.run_until_cancelled(self.store.read_ahead());
+        tokio::join!(self.keeper.run(stop.clone()), self.writer.run(stop.clone()), read_ahead);
     }
 }
 

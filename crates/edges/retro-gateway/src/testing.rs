@@ -282,6 +282,8 @@ impl RecallStore for FakeStore {
         Ok(found.map(|(_, memory)| RecallCandidate { memory: memory.clone(), presentations: 0 }).collect())
     }
 
+    async fn read_ahead(&self) {}
+
     async fn record_presentations(&self, presentations: &[Presentation]) -> Result<()> {
         if self.part_max.is_some_and(|part_max| presentations.len() > part_max) {
             return Err(StoreError::Unavailable("canceling statement due to statement timeout".to_owned()));

@@ -60,6 +60,10 @@ pub trait RecallStore: MemoryRefStore + ContextLeaseStore + FeedbackStore + Kill
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>>;
 
+    /// Reads what agents may ask for ahead, so that the first of them do not wait for a cold disk. Takes seconds, and does
+    /// nothing if the database needs none.
+    async fn read_ahead(&self);
+
     /// Records memories that were presented in the prompts of runs, and decisions by chance, in one transaction: a row for
     /// each of the answers, which waits until [`apply_presentations`](Self::apply_presentations). Until then it is known
     /// to whoever asks about the run, to its investigation and to what weighs feedback on it, but not counted for the

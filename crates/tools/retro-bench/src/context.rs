@@ -6,16 +6,20 @@ mod load;
 mod memories;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use retro_testkit::free_port;
+use tokio::process::Command;
 
 use crate::child::MeasuredProcess;
 use crate::servers::{Broker, Database, DatabaseKind};
-use load::{ContextLoad, LoadFigures, Route, fetch_body};
+use load::{ContextLoad, LoadFigures, Route};
 use memories::Scopes;
 
+/// Rate of a token that nobody reaches.
+const TOKEN_REQUESTS_PER_S: &str = "100000";
 /// Clients that ask for every step once before the program counts as warm.
 const FILLING_CLIENTS: u64 = 16;
 
@@ -51,7 +55,8 @@ pub(crate) async fn run_context(retro: &Path, folder: &Path, options: &ContextOp
         let database = Database::create(*kind, &folder.path().join("data"), retro).await?;
         scopes.store(&database).await?;
         println!(
-            "{kind:?}: {} memories of {} steps, {} workflows and {} tenants, {} MiB on disk; every answer is recorded",
+            "{kind:?}: {} memories of {} steps, {} workflows and {} tenants, {} MiB on disk; every request has an access \
+             token, every answer is recorded",
             options.memories,
             scopes.number(),
             options.workflows,
@@ -59,14 +64,16 @@ pub(crate) async fn run_context(retro: &Path, folder: &Path, options: &ContextOp
             database.size().await? / (1024 * 1024)
         );
         let measurement = Measurement { retro, folder: folder.path(), broker: &broker, database: &database };
+        let tokens = measurement.create_tokens(&scopes).await?;
         let mut body = None;
         for clients in &options.clients {
-            let load =
-                ContextLoad { scopes, clients: *clients, duration: Duration::from_secs(options.seconds) };
+            let duration = Duration::from_secs(options.seconds);
+            let load = ContextLoad { scopes, tokens: tokens.clone(), clients: *clients, duration };
             measurement.run(&load, &mut body).await?;
         }
         let presented = database.query_number("SELECT count(*) FROM presentations").await?;
-        println!("  {presented} presentations are stored");
+        let waiting = database.query_number("SELECT count(*) FROM pending_presentations").await?;
+        println!("  {presented} presentations are stored, and {waiting} answers wait to be counted");
     }
     Ok(())
 }
@@ -92,6 +99,31 @@ struct Measurement<'a> {
 }
 
 impl Measurement<'_> {
+    /// Creates an access token of each tenant, as a user would.
+    async fn create_tokens(&self, scopes: &Scopes) -> Result<Arc<[String]>> {
+        const CREATE: [&str; 9] = [
+            "tokens",
+            "create",
+            "--name",
+            "bench",
+            "--scopes",
+            "context",
+            "--never-expires",
+            "--reason",
+            "bench",
+        ];
+        let mut tokens = Vec::new();
+        for tenant in scopes.tenants() {
+            let mut create = Command::new(self.retro);
+            create.args(CREATE).args(["--tenant", &tenant, "-o", "json"]).args(self.database.arguments());
+            let done = create.envs(self.database.variables()).output().await?;
+            ensure!(done.status.success(), "`retro tokens`: {}", String::from_utf8_lossy(&done.stderr));
+            let created: serde_json::Value = serde_json::from_slice(&done.stdout)?;
+            tokens.push(created["token"].as_str().context("no token was printed")?.to_owned());
+        }
+        Ok(tokens.into())
+    }
+
     /// Measures the program, just started and then warm, and the servers beside it. The first answer of the program is
     /// the constant one.
     async fn run(&self, load: &ContextLoad, body: &mut Option<Vec<u8>>) -> Result<()> {
@@ -100,22 +132,27 @@ impl Measurement<'_> {
         let log = self.folder.join("gateway.log");
         let arguments = ["--http-listen", address.as_str()];
         let servers = (self.broker, self.database);
-        let quiet = [("RUST_LOG", "error")];
+        // Nobody is slowed down by the rate of a token.
+        let variables = [
+            ("RUST_LOG", "error"),
+            ("RETRO_HTTP_REQUIRE_TOKENS", "true"),
+            ("RETRO_TOKEN_REQUESTS_PER_S", TOKEN_REQUESTS_PER_S),
+        ];
         let gateway =
-            MeasuredProcess::start_roles(self.retro, servers, &["gateway"], &arguments, &quiet, &log)?;
+            MeasuredProcess::start_roles(self.retro, servers, &["gateway"], &arguments, &variables, &log)?;
         load::wait_until_ready(&address)
             .await
             .with_context(|| std::fs::read_to_string(&log).unwrap_or_default())?;
         println!("  {} clients", load.clients);
         let cold = self.measure(&gateway, &address, load, Route::Context, "cold").await?;
-        let filled = load::ask_for_every_step(&address, load.scopes, FILLING_CLIENTS).await?;
+        let filled = load.ask_for_every_step(&address, FILLING_CLIENTS).await?;
         let held = gateway.resident_memory()? / (1024 * 1024);
         println!("    every step was asked for once in {:.1} s; {held} MiB", filled.as_secs_f64());
         let warm = self.measure(&gateway, &address, load, Route::Context, "warm").await?;
         let previews = self.measure(&gateway, &address, load, Route::Preview, "previews").await?;
         ensure!(cold.answers > 0 && warm.answers > 0, "no request was answered");
         if body.is_none() {
-            *body = Some(fetch_body(&address, &load.scopes).await?);
+            *body = Some(load.fetch_body(&address).await?);
         }
         let stopped = Instant::now();
         gateway.stop().await?;

@@ -24,7 +24,14 @@ pub struct Assignment {
 /// Decides whether a memory is withheld from a run, with a probability of `permille` thousandths. A memory that
 /// is withheld at some probability is also withheld at every higher one.
 pub fn is_withheld(memory: MemoryId, run: &RunId, permille: u16) -> bool {
-    let digest = Sha256::digest(format!("withhold\0{memory}\0{run}"));
+    // Asked for each eligible memory of each request, so the text `withhold\0{memory}\0{run}` is not put together.
+    let mut id = [0; uuid::fmt::Hyphenated::LENGTH];
+    let digest = Sha256::new()
+        .chain_update("withhold\0")
+        .chain_update(memory.0.hyphenated().encode_lower(&mut id).as_bytes())
+        .chain_update([0])
+        .chain_update(run.as_str())
+        .finalize();
     let (head, _) = digest.split_first_chunk::<8>().expect("SHA-256 has 32 bytes");
     // Scales the first 64 bits to 0..1000 without the bias of a remainder.
     (u128::from(u64::from_be_bytes(*head)) * 1000) >> 64 < u128::from(permille)

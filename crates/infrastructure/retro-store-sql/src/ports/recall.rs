@@ -86,6 +86,10 @@ impl RecallStore for Store {
         rows.iter().map(candidate).collect()
     }
 
+    async fn read_ahead(&self) {
+        Store::read_ahead(self).await;
+    }
+
     async fn record_presentations(&self, presentations: &[Presentation]) -> Result<()> {
         let mut transaction = self.begin_write().await?;
         pending_presentations::append(&mut transaction, presentations).await?;

@@ -89,6 +89,10 @@ impl PostgresStore {
         Self { reader, writer }
     }
 
+    /// Does nothing: the server has a cache of its own, which outlives this process.
+    #[allow(clippy::unused_async, reason = "like that of the other database")]
+    pub(crate) async fn read_ahead(&self) {}
+
     /// Begins a write transaction at READ COMMITTED, which [`connect_options`] sets explicitly: each
     /// statement sees everything committed before it, so facts read after acquiring a lock are current.
     pub(crate) async fn begin_write(&self) -> Result<Transaction<'static, Postgres>> {

@@ -48,9 +48,11 @@ impl Route {
 }
 
 /// Load of a measurement.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct ContextLoad {
     pub(crate) scopes: Scopes,
+    /// Access tokens of the tenants, in their order.
+    pub(crate) tokens: Arc<[String]>,
     pub(crate) clients: usize,
     pub(crate) duration: Duration,
 }
@@ -103,7 +105,7 @@ impl ContextLoad {
         let began = Instant::now();
         let address: Arc<str> = address.into();
         let clients: Vec<_> = (0..self.clients)
-            .map(|_| tokio::spawn(ask_until(address.clone(), route, self.scopes, began + self.duration)))
+            .map(|_| tokio::spawn(self.clone().ask_until(address.clone(), route, began + self.duration)))
             .collect();
         let mut figures = LoadFigures::default();
         for client in clients {
@@ -117,71 +119,64 @@ impl ContextLoad {
         figures.latencies.sort_unstable();
         Ok(figures)
     }
-}
 
-/// Asks for every step once, as previews, and returns the time that it took.
-pub(crate) async fn ask_for_every_step(address: &str, scopes: Scopes, clients: u64) -> Result<Duration> {
-    let began = Instant::now();
-    let ask = async |client: u64| {
-        let mut connection = Connection::open(address).await?;
-        let mut request = Vec::new();
-        for nth in (client..scopes.number()).step_by(clients as usize) {
-            compose_request(&mut request, Route::Context, scopes.name(nth), None);
-            connection.ask(&request).await?;
-        }
-        Ok(())
-    };
-    futures::future::try_join_all((0..clients).map(ask)).await.map(|_: Vec<()>| began.elapsed())
-}
-
-async fn ask_until(address: Arc<str>, route: Route, scopes: Scopes, end: Instant) -> Result<LoadFigures> {
-    let mut connection = Connection::open(&address).await?;
-    let mut figures = LoadFigures::default();
-    let mut request = Vec::new();
-    while Instant::now() < end {
-        let run = NEXT_RUN.fetch_add(1, Ordering::Relaxed);
-        compose_request(
-            &mut request,
-            route,
-            scopes.name(run * STRIDE % scopes.number()),
-            (route != Route::Preview).then_some(run),
-        );
-        let sent = Instant::now();
-        let body = connection.ask(&request).await?;
-        figures.latencies.push(sent.elapsed());
-        figures.answers += 1;
-        // Also the first field of the answer, so the rest need not be read.
-        figures.empty += u64::from(body.starts_with(br#"{"memories":[]"#));
-        let tail = &body[body.len().saturating_sub(TAIL_BYTES)..];
-        figures.unrecorded += u64::from(tail.windows(UNRECORDED.len()).any(|bytes| bytes == UNRECORDED));
+    /// Asks for every step once, as previews, and returns the time that it took.
+    pub(crate) async fn ask_for_every_step(&self, address: &str, clients: u64) -> Result<Duration> {
+        let began = Instant::now();
+        let ask = async |client: u64| {
+            let mut connection = Connection::open(address).await?;
+            let mut request = Vec::new();
+            for nth in (client..self.scopes.number()).step_by(clients as usize) {
+                self.compose_request(&mut request, Route::Context, nth, None);
+                connection.ask(&request).await?;
+            }
+            Ok(())
+        };
+        futures::future::try_join_all((0..clients).map(ask)).await.map(|_: Vec<()>| began.elapsed())
     }
-    Ok(figures)
-}
 
-fn compose_request(
-    request: &mut Vec<u8>,
-    route: Route,
-    (tenant, workflow, step): (String, String, String),
-    run: Option<u64>,
-) {
-    let run = run.map_or_else(String::new, |run| format!(r#","run_id":"run-{run}""#));
-    let body = format!(r#"{{"workflow":"{workflow}","step":"{step}"{run}}}"#);
-    request.clear();
-    write!(
-        request,
-        "POST {} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nretro-tenant: {tenant}\r\n\
-         content-length: {}\r\n\r\n{body}",
-        route.path(),
-        body.len()
-    )
-    .expect("a vector takes every byte");
-}
+    /// Returns the answer of the program to a preview.
+    pub(crate) async fn fetch_body(&self, address: &str) -> Result<Vec<u8>> {
+        let mut request = Vec::new();
+        self.compose_request(&mut request, Route::Context, 0, None);
+        Ok(Connection::open(address).await?.ask(&request).await?.to_vec())
+    }
 
-/// Returns the answer of the program to a preview.
-pub(crate) async fn fetch_body(address: &str, scopes: &Scopes) -> Result<Vec<u8>> {
-    let mut request = Vec::new();
-    compose_request(&mut request, Route::Context, scopes.name(0), None);
-    Ok(Connection::open(address).await?.ask(&request).await?.to_vec())
+    async fn ask_until(self, address: Arc<str>, route: Route, end: Instant) -> Result<LoadFigures> {
+        let mut connection = Connection::open(&address).await?;
+        let mut figures = LoadFigures::default();
+        let mut request = Vec::new();
+        while Instant::now() < end {
+            let run = NEXT_RUN.fetch_add(1, Ordering::Relaxed);
+            let step = run * STRIDE % self.scopes.number();
+            self.compose_request(&mut request, route, step, (route != Route::Preview).then_some(run));
+            let sent = Instant::now();
+            let body = connection.ask(&request).await?;
+            figures.latencies.push(sent.elapsed());
+            figures.answers += 1;
+            // Also the first field of the answer, so the rest need not be read.
+            figures.empty += u64::from(body.starts_with(br#"{"memories":[]"#));
+            let tail = &body[body.len().saturating_sub(TAIL_BYTES)..];
+            figures.unrecorded += u64::from(tail.windows(UNRECORDED.len()).any(|bytes| bytes == UNRECORDED));
+        }
+        Ok(figures)
+    }
+
+    fn compose_request(&self, request: &mut Vec<u8>, route: Route, nth_step: u64, run: Option<u64>) {
+        let (tenant, workflow, step) = self.scopes.name(nth_step);
+        let token = &self.tokens[self.scopes.tenant(nth_step)];
+        let run = run.map_or_else(String::new, |run| format!(r#","run_id":"run-{run}""#));
+        let body = format!(r#"{{"workflow":"{workflow}","step":"{step}"{run}}}"#);
+        request.clear();
+        write!(
+            request,
+            "POST {} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             retro-tenant: {tenant}\r\nauthorization: Bearer {token}\r\ncontent-length: {}\r\n\r\n{body}",
+            route.path(),
+            body.len()
+        )
+        .expect("a vector takes every byte");
+    }
 }
 
 /// Waits until a server says that it is ready.

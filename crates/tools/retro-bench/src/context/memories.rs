@@ -40,6 +40,16 @@ impl Scopes {
         (format!("t{}", workflow % self.tenants), format!("workflow-{workflow}"), format!("step-{step}"))
     }
 
+    /// Returns the number of the tenant of the `nth` step.
+    pub(crate) const fn tenant(&self, nth: u64) -> usize {
+        (nth % self.workflows % self.tenants) as usize
+    }
+
+    /// Returns the names of the tenants in their order.
+    pub(crate) fn tenants(&self) -> impl Iterator<Item = String> {
+        (0..self.tenants).map(|tenant| format!("t{tenant}"))
+    }
+
     /// Stores the memories of all steps.
     pub(crate) async fn store(&self, database: &Database) -> Result<()> {
         let (last, workflows, tenants) = (self.number() * STEP_MEMORIES - 1, self.workflows, self.tenants);
