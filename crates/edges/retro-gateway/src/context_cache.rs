@@ -5,10 +5,12 @@ mod handed;
 mod lease;
 mod presentations;
 mod scopes;
+mod text_indexes;
 
 pub(crate) use handed::HandedLists;
 pub(crate) use presentations::{Enqueued, PresentationQueue, count_stored};
 pub(crate) use scopes::{ContextCache, ContextScope};
+pub(crate) use text_indexes::TextIndexes;
 
 use std::sync::Arc;
 

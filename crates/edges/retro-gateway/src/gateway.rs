@@ -14,7 +14,8 @@ use tracing::{debug, warn};
 
 use crate::answer::{ContextAnswer, ContextRequest, Recording};
 use crate::context_cache::{
-    ContextCache, ContextCacheWorker, ContextScope, Enqueued, HandedLists, PresentationQueue, count_stored,
+    ContextCache, ContextCacheWorker, ContextScope, Enqueued, HandedLists, PresentationQueue, TextIndexes,
+    count_stored,
 };
 use crate::ranked_task::RankedTask;
 use crate::task_embedder::TaskEmbedder;
@@ -61,6 +62,7 @@ pub struct Gateway {
 #[derive(Clone)]
 struct CachedParts {
     cache: Arc<ContextCache>,
+    indexes: Arc<TextIndexes>,
     handed: Arc<HandedLists>,
     presentations: PresentationQueue,
 }
@@ -94,8 +96,8 @@ impl Gateway {
     /// Presentations are stored by `writes`. `gateway` names the process, as no other one does at any time.
     pub fn with_cache(self, writes: &Arc<dyn RecallStore>, gateway: String) -> (Self, ContextCacheWorker) {
         let (cache, presentations, worker) = ContextCacheWorker::new(writes, gateway);
-        let handed = Arc::new(HandedLists::new());
-        (Self { cached: Some(CachedParts { cache, handed, presentations }), ..self }, worker)
+        let (indexes, handed) = (Arc::new(TextIndexes::new()), Arc::new(HandedLists::new()));
+        (Self { cached: Some(CachedParts { cache, indexes, handed, presentations }), ..self }, worker)
     }
 
     /// Returns the gateway with an embedder for tasks, and the vectors of memories that it has computed before.
@@ -154,13 +156,12 @@ impl Gateway {
             None => None,
             Some(repo) => self.try_load_rules(deadline, tenant, repo, &policy).await,
         };
-        let scopes: Vec<&PreparedMemories> = [Some(&prepared), of_repo.as_ref().map(|(rules, _)| rules)]
-            .into_iter()
-            .flatten()
-            .map(|all| &**all)
-            .collect();
         let ranked = match ranking {
-            Some(ranking) => Some(self.finish_ranking(ranking, tenant, &scopes).await),
+            Some(ranking) => {
+                let rules = of_repo.as_ref().map(|(rules, _)| rules);
+                let scopes: Vec<_> = [Some(&prepared), rules].into_iter().flatten().collect();
+                Some(self.finish_ranking(ranking, tenant, &scopes).await)
+            }
             None => None,
         };
         let recall = self.choose_for_run(&prepared, &key, step, run, ranked.as_ref(), &policy);
@@ -261,7 +262,7 @@ impl Gateway {
     /// Chooses the memories for a run: the same as before if it asks again with the same task.
     fn choose_for_run(
         &self,
-        prepared: &PreparedMemories,
+        prepared: &Arc<PreparedMemories>,
         key: &WorkflowKey,
         step: Step,
         run: Option<&RunId>,

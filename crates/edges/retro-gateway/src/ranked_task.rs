@@ -1,6 +1,8 @@
 //! A task of a request, and what is needed to order memories for it.
 
-use retro_core::recall::{PreparedMemories, RecallTask, TaskOrder, TaskVectors};
+use std::sync::Arc;
+
+use retro_core::recall::{PreparedMemories, RecallTask, TaskOrder, TaskVectors, TextIndex};
 use tokio::time::Instant;
 
 use crate::answer::TaskRanking;
@@ -17,12 +19,19 @@ pub(crate) struct Ranking {
 pub(crate) struct RankedTask {
     pub(crate) task: RecallTask,
     pub(crate) vectors: Option<TaskVectors>,
+    /// Memories that are ordered for the task, each with the index of its texts.
+    pub(crate) indexes: Vec<(Arc<PreparedMemories>, Arc<TextIndex>)>,
     pub(crate) ranking: TaskRanking,
 }
 
 impl RankedTask {
-    pub(crate) fn order(&self, prepared: &PreparedMemories) -> TaskOrder<'_> {
-        prepared.order_for_task(&self.task, self.vectors.as_ref())
+    /// Returns the order of memories that are among the indexed ones.
+    pub(crate) fn order(&self, prepared: &Arc<PreparedMemories>) -> TaskOrder<'_> {
+        let mut indexes = self.indexes.iter();
+        let (_, index) = indexes
+            .find(|(memories, _)| Arc::ptr_eq(memories, prepared))
+            .expect("all memories of a request are indexed when its task is");
+        prepared.order_for_task(index, &self.task, self.vectors.as_ref())
     }
 
     pub(crate) fn digest(&self) -> [u8; 32] {

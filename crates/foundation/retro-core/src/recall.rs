@@ -18,7 +18,7 @@ pub use fence::{
 };
 pub use memory_content::MemoryContent;
 pub use prepared::{CountTokens, PreparedMemories};
-pub use relevance::TaskOrder;
+pub use relevance::{TaskOrder, TextIndex};
 pub use search::{FoundKind, FoundMemories, FoundMemory};
 pub use task::{RecallTask, TASK_BYTES_MAX, TaskVectors};
 pub use withhold::{Assignment, is_withheld};

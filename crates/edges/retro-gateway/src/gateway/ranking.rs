@@ -1,11 +1,13 @@
 //! Compares memories with the task of a request, within its deadline.
 
+use std::sync::Arc;
+
 use retro_core::id::Tenant;
-use retro_core::recall::{PreparedMemories, RecallTask, TaskVectors};
+use retro_core::recall::{PreparedMemories, RecallTask, TaskVectors, TextIndex};
 use retro_core::similarity::{Embedder as _, NgramEmbedder};
 use tokio::time::Instant;
 
-use super::Gateway;
+use super::{CachedParts, Gateway};
 use crate::answer::TaskRanking;
 use crate::ranked_task::{RankedTask, Ranking};
 use crate::task_embedder::{PendingVector, TaskEmbedder};
@@ -33,7 +35,7 @@ impl Gateway {
         &self,
         ranking: Ranking,
         tenant: &Tenant,
-        scopes: &[&PreparedMemories],
+        scopes: &[&Arc<PreparedMemories>],
     ) -> RankedTask {
         let Ranking { task, pending } = ranking;
         let (vectors, left_out) = match (&self.embedder, pending) {
@@ -48,7 +50,15 @@ impl Gateway {
         let name = |embedder: &TaskEmbedder| embedder.name().to_owned();
         let used = self.embedder.as_deref().filter(|_| vectors.is_some());
         let embedder = used.map_or_else(|| NgramEmbedder.name().to_owned(), name);
-        RankedTask { task, vectors, ranking: TaskRanking { embedder, left_out } }
+        let indexes = scopes.iter().map(|memories| (Arc::clone(memories), self.index_of(memories))).collect();
+        RankedTask { task, vectors, indexes, ranking: TaskRanking { embedder, left_out } }
+    }
+
+    fn index_of(&self, memories: &Arc<PreparedMemories>) -> Arc<TextIndex> {
+        match &self.cached {
+            Some(CachedParts { indexes, .. }) => indexes.find_or_build(memories),
+            None => Arc::new(memories.index_texts()),
+        }
     }
 
     async fn resolve_vectors(
@@ -57,7 +67,7 @@ impl Gateway {
         pending: PendingVector,
         until: Instant,
         tenant: &Tenant,
-        scopes: &[&PreparedMemories],
+        scopes: &[&Arc<PreparedMemories>],
     ) -> Result<TaskVectors, String> {
         let task = pending.wait(until).await?;
         let titles = scopes.iter().flat_map(|prepared| prepared.compared_titles());

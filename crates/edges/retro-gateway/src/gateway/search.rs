@@ -1,5 +1,7 @@
 //! Searches what a run may be handed, while it is under way.
 
+use std::sync::Arc;
+
 use retro_core::id::{MemoryId, RunId, Tenant, WorkflowKey};
 use retro_core::policy::Policy;
 use retro_core::recall::{
@@ -62,13 +64,13 @@ impl Gateway {
         if let Some(reason) = &problem {
             warn!(reason = reason.as_str(), "search: answered without memories: {reason}");
         }
-        let scopes: Vec<_> = memories.iter().chain(&rules).map(|prepared| &**prepared).collect();
+        let scopes: Vec<_> = memories.iter().chain(&rules).collect();
         if scopes.is_empty() {
             let reason = problem.unwrap_or_else(|| NOTHING_NAMED.to_owned());
             return SearchAnswer::empty(run, &format!("no memories: {reason}"));
         }
         let ranked = self.finish_ranking(ranking, tenant, &scopes).await;
-        let find = |prepared: &PreparedMemories, kind| {
+        let find = |prepared: &Arc<PreparedMemories>, kind| {
             prepared.find_about(&ranked.order(prepared), kind, run, policy.withhold_permille)
         };
         let memories = memories.iter().flat_map(|prepared| find(prepared, FoundKind::Memory));

@@ -7,7 +7,7 @@ use super::fence::{
     FENCE_BEGIN, FENCE_END, FENCE_HINT, LINE_HEAD_BYTES, RecallPlace, RecallReason, RecalledMemory,
     render_line,
 };
-use super::relevance::{ComparedLine, LineIndex, TaskOrder};
+use super::relevance::{ComparedLine, LineIndex, TaskOrder, TextIndex};
 use super::task::{RecallTask, TaskVectors};
 use super::withhold::{Assignment, is_withheld};
 use super::{HandedList, HandedMemory, Recall, RecallCandidate};
@@ -49,7 +49,6 @@ pub(super) struct PreparedLine {
     content: Box<str>,
     /// Title as it is stored, by which embedders know the memory, if it is not the one that is shown.
     stored_title: Option<Box<str>>,
-    index: OnceLock<Box<LineIndex>>,
 }
 
 /// Numbers of the lines that have got a place.
@@ -90,21 +89,29 @@ impl PreparedMemories {
     pub fn size_bytes(&self) -> usize {
         let texts = |line: &PreparedLine| {
             let optional = [&line.title, &line.path, &line.stored_title].into_iter().flatten();
-            // Counted before it is there, since the size of what is cached must not change.
-            let index = LineIndex::estimate_bytes(line.text.len(), line.content.len());
-            line.text.len() + line.content.len() + index + optional.map(|text| text.len()).sum::<usize>()
+            line.text.len() + line.content.len() + optional.map(|text| text.len()).sum::<usize>()
         };
         size_of::<Self>()
             + self.lines.iter().map(|line| size_of::<PreparedLine>() + texts(line)).sum::<usize>()
     }
 
-    /// Orders the memories for a task: by weight and relevance, and equal ones as without a task. Takes time linear in
-    /// the length of all texts when it is first called, and in the number of their terms afterwards.
+    /// Indexes the texts of the memories, for runs that name their tasks. Takes time linear in the length of the texts.
+    pub fn index_texts(&self) -> TextIndex {
+        TextIndex(self.lines.iter().map(|line| LineIndex::new(line.title(), &line.content)).collect())
+    }
+
+    /// Orders the memories for a task: by weight and relevance, and equal ones as without a task. `index` is the index of
+    /// these memories. Takes time linear in the number of their terms.
     ///
     /// `vectors` are those of another embedder than the built-in one.
-    pub fn order_for_task<'t>(&self, task: &'t RecallTask, vectors: Option<&TaskVectors>) -> TaskOrder<'t> {
+    pub fn order_for_task<'t>(
+        &self,
+        index: &'t TextIndex,
+        task: &'t RecallTask,
+        vectors: Option<&TaskVectors>,
+    ) -> TaskOrder<'t> {
         let lines: Vec<_> = self.lines.iter().map(PreparedLine::compared).collect();
-        TaskOrder::new(task, vectors, &lines)
+        TaskOrder::new(task, index, vectors, &lines)
     }
 
     /// Returns the titles whose vectors [`order_for_task`](Self::order_for_task) uses.
@@ -162,7 +169,7 @@ impl PreparedMemories {
                 false => RecallPlace::Task,
             };
             let order = order?;
-            let (relevance, words) = (order.scores[at].relevance, order.shared_words(self.lines[at].index()));
+            let (relevance, words) = (order.scores[at].relevance, order.shared_words(at));
             Some(RecallReason { place, relevance, words })
         };
         Recall { assignments, ..self.render(&places, handed.len(), self.blocked.len(), &explain) }
@@ -196,7 +203,7 @@ impl PreparedMemories {
             let line = &self.lines[at];
             let is_line = |one: &&HandedMemory| one.id == line.id;
             let (place, relevance) = handed.memories.iter().find(is_line)?.because?;
-            Some(RecallReason { place, relevance, words: order?.shared_words(line.index()) })
+            Some(RecallReason { place, relevance, words: order?.shared_words(at) })
         };
         Recall { assignments, ..self.render(&places, omitted, self.blocked.len(), &explain) }
     }
@@ -222,7 +229,7 @@ impl PreparedMemories {
             let is_heavy = eligible.iter().filter(|other| **other < at).count() < count;
             let place = if is_heavy { RecallPlace::Weight } else { RecallPlace::Task };
             let order = order?;
-            let (relevance, words) = (order.scores[at].relevance, order.shared_words(self.lines[at].index()));
+            let (relevance, words) = (order.scores[at].relevance, order.shared_words(at));
             Some(RecallReason { place, relevance, words })
         };
         self.render(&places, eligible.len(), blocked, &explain)
@@ -324,8 +331,8 @@ impl PreparedLine {
         let stored_title = (stored != title).then(|| Box::from(stored));
         let title = (text.get(LINE_HEAD_BYTES..) != Some(&title)).then(|| title.into_boxed_str());
         let content = shown_content(&memory.scope, &memory.lesson).into_boxed_str();
-        let (path, tokens, index) = (rule_path(&memory), OnceLock::new(), OnceLock::new());
-        Self { id, weight, text, title, path, tokens, presentations, content, stored_title, index }
+        let (path, tokens) = (rule_path(&memory), OnceLock::new());
+        Self { id, weight, text, title, path, tokens, presentations, content, stored_title }
     }
 
     fn title(&self) -> &str {
@@ -333,17 +340,12 @@ impl PreparedLine {
     }
 
     fn compared(&self) -> ComparedLine<'_> {
-        ComparedLine { index: self.index(), weight: self.weight, title: self.compared_title() }
+        ComparedLine { weight: self.weight, title: self.compared_title() }
     }
 
     /// Returns the title by which embedders know the memory.
     pub(super) fn compared_title(&self) -> &str {
         self.stored_title.as_deref().unwrap_or_else(|| self.title())
-    }
-
-    /// Returns the terms and the vector of what agents are shown.
-    pub(super) fn index(&self) -> &LineIndex {
-        self.index.get_or_init(|| Box::new(LineIndex::new(self.title(), &self.content)))
     }
 
     pub(super) fn recalled(&self, newcomer: bool) -> RecalledMemory {

@@ -46,7 +46,21 @@ const LIGHT_SHARE: u64 = 3;
 /// Maximum number of words that are listed as shared with the task.
 const WORDS_MAX: usize = 5;
 
-/// Terms and vector of a memory's text, computed when a task is first compared with it.
+/// Terms and vectors of the texts of prepared memories, which are needed only if a run names its task. Several times as
+/// large as the texts.
+#[derive(Debug)]
+pub struct TextIndex(pub(super) Box<[LineIndex]>);
+
+impl TextIndex {
+    /// Returns the approximate size in memory, in bytes.
+    pub fn size_bytes(&self) -> usize {
+        let bytes =
+            |line: &LineIndex| size_of::<LineIndex>() + size_of_val(&*line.terms) + line.vector.heap_bytes();
+        size_of::<Self>() + self.0.iter().map(bytes).sum::<usize>()
+    }
+}
+
+/// Terms and vector of a memory's text.
 #[derive(Debug)]
 pub(super) struct LineIndex {
     /// Distinct terms by hash, each with the number of its occurrences, sorted by hash.
@@ -70,18 +84,13 @@ impl LineIndex {
         let vector = NgramEmbedder.embed(title).expect("the built-in embedder has every vector");
         Self { terms, length, vector: MeasuredVector::from_vector(vector) }
     }
-
-    /// Returns the approximate size of the index of these texts in memory, in bytes: a title has about one component
-    /// of 8 bytes for each byte, and a text one term of 8 bytes for each four.
-    pub(super) const fn estimate_bytes(title: usize, content: usize) -> usize {
-        size_of::<Self>() + 8 * title + 2 * (title + content)
-    }
 }
 
 /// Order in which prepared memories get their places, for one task.
 #[derive(Debug)]
 pub struct TaskOrder<'t> {
     task: &'t RecallTask,
+    index: &'t TextIndex,
     /// Numbers of the lines, best first.
     pub(super) order: Vec<usize>,
     /// Score of each line, by its number.
@@ -103,7 +112,6 @@ pub(super) struct LineScore {
 
 /// What a task is compared with.
 pub(super) struct ComparedLine<'l> {
-    pub(super) index: &'l LineIndex,
     pub(super) weight: Weight,
     /// Title by which embedders know the memory.
     pub(super) title: &'l str,
@@ -113,17 +121,19 @@ impl<'t> TaskOrder<'t> {
     /// Orders lines, which are numbered by descending weight, for a task.
     pub(super) fn new(
         task: &'t RecallTask,
+        index: &'t TextIndex,
         vectors: Option<&TaskVectors>,
         lines: &[ComparedLine<'_>],
     ) -> Self {
-        let shared: Vec<_> = lines.iter().map(|line| find_shared(task, line.index)).collect();
+        assert_eq!(index.0.len(), lines.len(), "the index is that of the lines");
+        let shared: Vec<_> = index.0.iter().map(|line| find_shared(task, line)).collect();
         let information = weigh_terms(task, &shared);
-        let average = lines.iter().map(|line| u64::from(line.index.length)).sum::<u64>()
+        let average = index.0.iter().map(|line| u64::from(line.length)).sum::<u64>()
             / u64::try_from(lines.len().max(1)).unwrap_or(u64::MAX);
-        let score = |(line, shared): (&ComparedLine<'_>, &Vec<(usize, u8)>)| {
-            let by_words = relevance_by_words(shared, &information, u64::from(line.index.length), average);
+        let score = |((line, index), shared): ((&ComparedLine<'_>, &LineIndex), &Vec<(usize, u8)>)| {
+            let by_words = relevance_by_words(shared, &information, u64::from(index.length), average);
             let of_model = vectors.and_then(|vectors| relevance_by_model(vectors, line.title));
-            let by_vectors = of_model.unwrap_or_else(|| relevance_by_n_grams(task, line.index));
+            let by_vectors = of_model.unwrap_or_else(|| relevance_by_n_grams(task, index));
             let words_share = if of_model.is_some() { WORDS_SHARE_OF_MODEL } else { WORDS_SHARE };
             let names_subject = shared.iter().any(|(term, _)| !task.terms[*term].is_light);
             let is_about = names_subject || by_vectors >= SimilarityScale::CONTRADICTION;
@@ -131,14 +141,14 @@ impl<'t> TaskOrder<'t> {
             let relevance = if is_about { mix_relevance(by_words, by_vectors, words_share) } else { 0 };
             LineScore { relevance, is_about, score: 0 }
         };
-        let mut scores: Vec<_> = lines.iter().zip(&shared).map(score).collect();
+        let mut scores: Vec<_> = lines.iter().zip(&index.0).zip(&shared).map(score).collect();
         let median = find_median(&scores);
         for (score, line) in scores.iter_mut().zip(lines) {
             score.score = u32::from(line.weight.get()) + bonus(score.relevance.saturating_sub(median));
         }
         let mut order: Vec<usize> = (0..scores.len()).collect();
         order.sort_by_key(|at| (Reverse(scores[*at].score), *at));
-        Self { task, order, scores, information }
+        Self { task, index, order, scores, information }
     }
 
     /// Returns `true` if there is nothing to order.
@@ -146,9 +156,10 @@ impl<'t> TaskOrder<'t> {
         self.order.is_empty()
     }
 
-    /// Returns the words that a line shares with the task, the most telling first and at most [`WORDS_MAX`].
-    pub(super) fn shared_words(&self, line: &LineIndex) -> Vec<String> {
-        let mut shared = find_shared(self.task, line);
+    /// Returns the words that a line, named by its number, shares with the task, the most telling first and at most
+    /// [`WORDS_MAX`].
+    pub(super) fn shared_words(&self, at: usize) -> Vec<String> {
+        let mut shared = find_shared(self.task, &self.index.0[at]);
         shared.sort_by_key(|(term, _)| (Reverse(self.information[*term]), *term));
         shared.iter().take(WORDS_MAX).map(|(term, _)| self.task.terms[*term].word.clone()).collect()
     }

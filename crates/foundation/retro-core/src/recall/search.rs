@@ -59,8 +59,7 @@ impl PreparedMemories {
         let found = |at: usize| {
             let line = &self.lines[at];
             let relevance = order.scores[at].relevance;
-            let because =
-                RecallReason { place: RecallPlace::Task, relevance, words: order.shared_words(line.index()) };
+            let because = RecallReason { place: RecallPlace::Task, relevance, words: order.shared_words(at) };
             let assign =
                 |run| Assignment { memory: line.id, withheld: is_withheld(line.id, run, permille), permille };
             FoundMemory {

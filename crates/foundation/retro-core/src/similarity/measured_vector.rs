@@ -24,6 +24,14 @@ enum VectorParts {
 const SPARSE_BELOW_ONE_IN: usize = 4;
 
 impl MeasuredVector {
+    /// Returns the approximate size on the heap, in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match &self.parts {
+            VectorParts::Dense(components) => size_of_val(components.as_slice()),
+            VectorParts::Sparse(places) => size_of_val(places.as_slice()),
+        }
+    }
+
     pub(crate) fn from_vector(vector: Vec<i32>) -> Self {
         let square = dot_product(&vector, &vector);
         let filled = vector.iter().filter(|component| **component != 0).count();

@@ -90,7 +90,8 @@ fn choose(
     task: Option<&RecallTask>,
     policy: &Policy,
 ) -> Recall {
-    let order = task.map(|task| prepared.order_for_task(task, None));
+    let index = prepared.index_texts();
+    let order = task.map(|task| prepared.order_for_task(&index, task, None));
     prepared.choose(run, order.as_ref(), policy, &|text| text.split_whitespace().count())
 }
 
@@ -130,7 +131,8 @@ proptest! {
             let Some(task) = &task else { continue };
             let recall = choose(&prepared, None, Some(task), &Policy::default());
             prop_assert!(ids(&recall).into_iter().all(eligible));
-            let order = prepared.order_for_task(task, None);
+            let index = prepared.index_texts();
+            let order = prepared.order_for_task(&index, task, None);
             let found = prepared.find_about(&order, FoundKind::Memory, None, 0);
             prop_assert!(found.iter().all(|found| eligible(found.memory.id)));
         }
@@ -183,7 +185,8 @@ proptest! {
         let prepared = prepare(&drawn);
         let run = RunId::new("run-1").unwrap();
         let Some(task) = RecallTask::new(&words.join(" ")) else { return Ok(()) };
-        let order = prepared.order_for_task(&task, None);
+        let index = prepared.index_texts();
+        let order = prepared.order_for_task(&index, &task, None);
         let search = |run| FoundMemories::take_best(prepared.find_about(&order, FoundKind::Memory, run, 300), limit);
         let (all, of_run) = (search(None), search(Some(&run)));
         prop_assert!(all.assignments.is_empty() && all.found.len() <= limit);
@@ -212,7 +215,8 @@ fn a_repeated_request_gets_the_same_list_with_the_same_reasons() {
         .collect();
     let (prepared, run, policy) = (prepare(&drawn), RunId::new("run-1").unwrap(), Policy::default());
     let task = RecallTask::new("Write the migration").unwrap();
-    let order = prepared.order_for_task(&task, None);
+    let index = prepared.index_texts();
+    let order = prepared.order_for_task(&index, &task, None);
     let count = |text: &str| text.split_whitespace().count();
     let first = prepared.choose(Some(&run), Some(&order), &policy, &count);
     assert!(first.memories[0].title.contains("migration"), "{first:?}");
@@ -238,7 +242,8 @@ fn vectors_of_another_embedder_decide_where_words_do_not() {
     let scale = SimilarityScale { contradiction: 300, tombstone: 500, merge: 700 };
     let vectors = TaskVectors { scale, task: [9, 0].into(), memories: vectors };
     let first = |vectors| {
-        let order = prepared.order_for_task(&task, vectors);
+        let index = prepared.index_texts();
+        let order = prepared.order_for_task(&index, &task, vectors);
         prepared.choose(None, Some(&order), &Policy::default(), &str::len).memories.remove(0).title
     };
     assert!(first(None).contains("cache"), "by weight alone");
@@ -263,6 +268,7 @@ fn ordering_fifty_memories_takes_little_time() {
         candidate
     };
     let prepared = PreparedMemories::new((0..50).map(candidate).collect(), &Policy::default());
+    let index = prepared.index_texts();
     for (name, repeated) in [("a sentence", 1), ("a paragraph", 8), ("4 KiB", 60)] {
         let text =
             "Deploy the billing service to the region in src/app.rs, after its migration. ".repeat(repeated);
@@ -270,7 +276,7 @@ fn ordering_fifty_memories_takes_little_time() {
             let began = Instant::now();
             let task = RecallTask::new(&text).unwrap();
             let prepared_in = began.elapsed();
-            assert!(!prepared.order_for_task(&task, None).is_empty());
+            assert!(!prepared.order_for_task(&index, &task, None).is_empty());
             (began.elapsed(), prepared_in)
         };
         let (took, of_task) = (0..50).map(measure).min().unwrap();

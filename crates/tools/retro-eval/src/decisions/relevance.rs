@@ -245,18 +245,18 @@ fn to_memory(text: &Text) -> Memory {
 /// Returns the ids of the memories in the order of their places, and the time that ordering took.
 fn order_ids(prepared: &PreparedMemories, task: Option<&str>) -> (Vec<MemoryId>, Duration) {
     let policy = whole_order();
+    // The texts of the memories are split once and not for each task.
+    let index = prepared.index_texts();
     let choose = |task: Option<&RecallTask>| {
-        let order = task.map(|task| prepared.order_for_task(task, None));
+        let order = task.map(|task| prepared.order_for_task(&index, task, None));
         prepared.choose(None, order.as_ref(), &policy, &str::len)
     };
     let Some(task) = task else {
         return (choose(None).memories.iter().map(|memory| memory.id).collect(), Duration::ZERO);
     };
-    // The texts of the memories are split once and not for each task.
-    let _ = RecallTask::new(task).map(|task| prepared.order_for_task(&task, None).is_empty());
     let began = Instant::now();
     let task = RecallTask::new(task);
-    let _ = task.as_ref().map(|task| prepared.order_for_task(task, None).is_empty());
+    let _ = task.as_ref().map(|task| prepared.order_for_task(&index, task, None).is_empty());
     let took = began.elapsed();
     (choose(task.as_ref()).memories.iter().map(|memory| memory.id).collect(), took)
 }
