@@ -16,7 +16,8 @@ pub struct FeedbackRequest {
     /// Id of the memory or rule, or at least its first 8 digits, as in the block of the context.
     #[schema(value_type = String)]
     pub memory: MemoryRef,
-    /// What it did. `wrong` says that it is not so: two runs that say so end a memory.
+    /// What it did. `wrong` says that it is not so: two runs that say so end a memory, unless it helped in
+    /// more runs of the same retrospective.
     pub verdict: FeedbackVerdict,
     /// Why, in at most 1,024 bytes. It is shown to people and never handed to an agent. Secrets in it are removed.
     #[serde(default)]

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod answer_headers;
 mod api;
 mod authentication;
 mod body_budget;

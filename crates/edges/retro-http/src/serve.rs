@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+use crate::answer_headers::add_answer_headers;
 use crate::api::Api;
 use crate::authentication::{Authenticator, with_authentication};
 use crate::cross_site::refuse_cross_site_requests;
@@ -175,6 +176,7 @@ fn guard_router(router: Router, authenticator: Authenticator) -> Router {
     let router = with_authentication(router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)), authenticator);
     // Outside of everything else, so a foreign page learns nothing, not even which routes exist.
     let router = router.layer(from_fn(refuse_cross_site_requests));
+    let router = router.layer(from_fn(add_answer_headers));
     // Where each request needs a token, a page under another name has none.
     if trusts_host { router } else { router.layer(from_fn(reject_foreign_hosts)) }
 }

@@ -19,6 +19,7 @@ use uuid::Uuid;
 use crate::finding::MemoryVerdict;
 use crate::gate::describe_hostile;
 use crate::id::{FeedbackId, MemoryId, RunId, Step, Tenant, Workflow, derive_uuid};
+use crate::printable::make_printable;
 
 /// Maximum length of the reason for feedback, in bytes.
 pub const FEEDBACK_WHY_BYTES_MAX: usize = 1024;
@@ -167,7 +168,8 @@ impl FeedbackWords {
         let text = text.trim();
         let judged = judge_texts(&GateTexts { parts: vec![text], ..GateTexts::default() });
         let objection = describe_hostile(&judged);
-        (!text.is_empty()).then(|| Self { text: text.to_owned(), objection })
+        // What controls a terminal or cannot be seen is for the gate alone. People are shown the codes of it.
+        (!text.is_empty()).then(|| Self { text: make_printable(text).into_owned(), objection })
     }
 
     /// Returns the words for a sentence to people: quoted as data, or what is the matter with them.

@@ -30,10 +30,19 @@ pub(super) struct MemoryAccount {
 /// Verdict of one run, or of one person, on a memory.
 pub(super) struct RunVerdict {
     pub(super) verdict: MemoryVerdict,
-    /// `true` if the run contradicted the memory, which counts as harm.
-    pub(super) contradicted: bool,
+    /// What contradicts the memory in the run, which counts as harm; `None` if nothing does.
+    pub(super) contradicted: Option<ContradictionSource>,
     pub(super) read: bool,
     pub(super) reason: String,
+}
+
+/// What contradicts a memory in a run. What the trace shows counts for more than what somebody says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ContradictionSource {
+    /// Somebody says so.
+    Feedback,
+    /// The trace of the run shows it.
+    Trace,
 }
 
 impl MemoryAccount {
@@ -54,7 +63,17 @@ impl MemoryAccount {
     }
 
     pub(super) fn contradicting_runs(&self) -> BTreeSet<RunId> {
-        self.runs.iter().filter(|(_, entry)| entry.contradicted).map(|(run, _)| run.clone()).collect()
+        let contradicts = |(_, entry): &(&RunId, &RunVerdict)| entry.contradicted.is_some();
+        self.runs.iter().filter(contradicts).map(|(run, _)| run.clone()).collect()
+    }
+
+    /// Returns `true` if nothing but what is said contradicts the memory, and it helped in more runs than those in which
+    /// that is said. Mistaken or hostile words of a few must not end what most runs profit from.
+    pub(super) fn is_contradiction_outvoted(&self) -> bool {
+        let mut sources = self.runs.values().filter_map(|entry| entry.contradicted);
+        let helped = self.runs.values().filter(|entry| entry.verdict == MemoryVerdict::Helped).count();
+        sources.all(|source| source == ContradictionSource::Feedback)
+            && helped > self.contradicting_runs().len()
     }
 
     /// Returns `true` if the agent of any run read or followed the memory.
@@ -70,7 +89,9 @@ impl MemoryAccount {
     /// read and either ignored or its cue not met, because these verdicts are evaluated over all runs together.
     fn verdict_part(&self, entry: &RunVerdict, policy: &Policy) -> Option<WeightPart> {
         let (delta, kind) = match entry.verdict {
-            MemoryVerdict::Harmed if entry.contradicted => (policy.harmed_delta, WeightReason::Contradicted),
+            MemoryVerdict::Harmed if entry.contradicted.is_some() => {
+                (policy.harmed_delta, WeightReason::Contradicted)
+            }
             MemoryVerdict::Harmed => (policy.harmed_delta, WeightReason::Harmed),
             // What works without the memory was not its help.
             MemoryVerdict::Helped if self.unneeded.is_some() => (0, WeightReason::Applied),
@@ -110,8 +131,8 @@ fn record_strongest<K: Ord + Clone>(all: &mut BTreeMap<K, RunVerdict>, key: &K, 
     strongest.read |= verdict_entry.read;
     // A contradiction is recorded even over an equal verdict, or the run would not count as
     // contradicting.
-    if verdict_entry.contradicted || verdict_entry.verdict < strongest.verdict {
-        strongest.contradicted |= verdict_entry.contradicted;
+    if verdict_entry.contradicted.is_some() || verdict_entry.verdict < strongest.verdict {
+        strongest.contradicted = strongest.contradicted.max(verdict_entry.contradicted);
         strongest.verdict = verdict_entry.verdict;
         strongest.reason = verdict_entry.reason;
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::account::{MemoryAccount, RunVerdict, WeightDecision, decide_weight};
+use super::account::{ContradictionSource, MemoryAccount, RunVerdict, WeightDecision, decide_weight};
 use super::writer::MemoryWriter;
 use crate::calls::UnneededMemory;
 use crate::feedback::{Feedback, FeedbackAuthor, FeedbackVerdict};
@@ -67,7 +67,7 @@ impl MemoryWriter<'_> {
         } else {
             let entry = RunVerdict {
                 verdict: MemoryVerdict::Harmed,
-                contradicted: true,
+                contradicted: Some(ContradictionSource::Trace),
                 read: false,
                 reason: reason.to_owned(),
             };
@@ -85,7 +85,7 @@ impl MemoryWriter<'_> {
         reason: &str,
     ) {
         let id = self.successors.get(&id).copied().unwrap_or(id);
-        let entry = RunVerdict { verdict, contradicted: false, read, reason: reason.to_owned() };
+        let entry = RunVerdict { verdict, contradicted: None, read, reason: reason.to_owned() };
         self.accounts.entry(id).or_default().record_verdict(row, run, entry);
     }
 
@@ -102,7 +102,7 @@ impl MemoryWriter<'_> {
         if let Some(why) = unweighed {
             return self.ledger.explain_outcome(row, format!("not weighed: {why}"));
         }
-        let entry = |contradicted| RunVerdict {
+        let entry = |contradicted: Option<ContradictionSource>| RunVerdict {
             verdict: feedback.verdict.memory_verdict(),
             contradicted,
             read: false,
@@ -111,10 +111,15 @@ impl MemoryWriter<'_> {
         let account = self.accounts.entry(id).or_default();
         match &feedback.author {
             FeedbackAuthor::Agent { run, .. } | FeedbackAuthor::Evaluation { run, .. } => {
-                account.record_verdict(row, run, entry(feedback.verdict == FeedbackVerdict::Wrong));
+                let is_contradiction = feedback.verdict == FeedbackVerdict::Wrong;
+                account.record_verdict(
+                    row,
+                    run,
+                    entry(is_contradiction.then_some(ContradictionSource::Feedback)),
+                );
             }
             // A person who knows that a memory is wrong retires it; until then one voice is one harm.
-            FeedbackAuthor::Person { by } => account.record_person(row, by, entry(false)),
+            FeedbackAuthor::Person { by } => account.record_person(row, by, entry(None)),
         }
     }
 
@@ -200,7 +205,8 @@ impl MemoryWriter<'_> {
     }
 
     /// Deletes a memory if enough distinct runs contradicted it in this retrospective and the previous
-    /// successful one together. Returns `true` if there were enough.
+    /// successful one together, unless that is only said and the memory helped in more runs. Returns `true` if it was
+    /// deleted.
     fn delete_contradicted(&mut self, id: MemoryId, account: &MemoryAccount) -> bool {
         let Some(memory) =
             self.ledger.memories().get(&id).filter(|memory| memory.status == MemoryStatus::Active)
@@ -208,7 +214,7 @@ impl MemoryWriter<'_> {
             return false;
         };
         let mut runs = account.contradicting_runs();
-        if runs.is_empty() {
+        if runs.is_empty() || account.is_contradiction_outvoted() {
             return false;
         }
         let previous = memory.contradicted_by.iter().filter(|(epoch, _)| Some(*epoch) == self.previous_epoch);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use retro_core::feedback::FeedbackVerdict::{Helped, Hurt, Wrong};
+use retro_core::feedback::FeedbackVerdict::{self, Helped, Hurt, Wrong};
 use retro_core::finding::MemoryVerdict;
 use retro_core::id::{MemoryId, ReviewBatchId, derive_uuid};
 use retro_core::learn::{
@@ -16,7 +16,7 @@ use retro_core::review::RuleMutationKind;
 use super::close::{close, closing_facts};
 use crate::world::feedback::{agent, person, said, waiting};
 use crate::world::rules::{RuleStore, rule_request};
-use crate::world::{World, investigate, key, run, start_time};
+use crate::world::{World, against, investigate, key, run, start_time};
 
 /// Closes the first retrospective of the world with this feedback. Runs 1 and 2 are investigated.
 fn close_with(
@@ -108,6 +108,29 @@ fn two_runs_that_call_a_memory_wrong_delete_it_and_a_person_does_not() {
     );
     let people = vec![waiting(id, person("ann"), Wrong), waiting(id, person("bob"), Wrong)];
     assert_eq!(weight_after(&close_with(&world, quiet(), people), id), "active 0.600");
+}
+
+#[test]
+fn two_runs_that_call_a_memory_wrong_do_not_end_what_more_runs_profit_from() {
+    let mut world = World::new();
+    let id = world.add_active("A", 900);
+    let said = |verdicts: &[FeedbackVerdict]| {
+        let of_run = |(nth, verdict): (usize, &FeedbackVerdict)| {
+            waiting(id, agent(&format!("r{}", nth + 3)), *verdict)
+        };
+        verdicts.iter().enumerate().map(of_run).collect::<Vec<_>>()
+    };
+    let after = |verdicts: &[FeedbackVerdict]| weight_after(&close_with(&world, quiet(), said(verdicts)), id);
+    assert_eq!(after(&[Wrong, Wrong, Helped, Helped]), "deleted 0.900", "as many");
+    assert_eq!(
+        after(&[Wrong, Wrong, Helped, Helped, Helped]),
+        "active 0.900",
+        "0.900 - 2 * 0.150 + 3 * 0.100"
+    );
+    let contradicting = [("r1", 1), ("r2", 2)]
+        .map(|(run, ordinal)| investigate(run).with_finding(against(id)).to_investigation(ordinal));
+    let shown = close_with(&world, contradicting.to_vec(), said(&[Helped, Helped, Helped]));
+    assert_eq!(weight_after(&shown, id), "deleted 0.900", "what traces show is not outvoted");
 }
 
 #[test]
