@@ -28,6 +28,7 @@ mod ranking;
 mod search;
 
 pub use feedback::FeedbackError;
+use ranking::LoadedScope;
 
 /// Default timeout for responding to an agent, in milliseconds. A healthy database responds in about 1 ms. An
 /// agent's step takes seconds, so a delay of a fifth of a second goes unnoticed, and memories are not worth a
@@ -144,7 +145,7 @@ impl Gateway {
         let ranking = self.begin_ranking(deadline, tenant, request.task.as_deref());
         let scope =
             ContextScope::Step { key: key.clone(), step: step.clone(), repository: repository.clone() };
-        let prepared = match self.load_prepared(deadline, scope, &policy).await {
+        let prepared = match self.load_prepared(deadline, scope.clone(), &policy).await {
             Ok(prepared) => prepared,
             Err(reason) => {
                 warn!(reason = reason.as_str(), "context: answered without memories: {reason}");
@@ -158,9 +159,14 @@ impl Gateway {
         };
         let ranked = match ranking {
             Some(ranking) => {
-                let rules = of_repo.as_ref().map(|(rules, _)| rules);
-                let scopes: Vec<_> = [Some(&prepared), rules].into_iter().flatten().collect();
-                Some(self.finish_ranking(ranking, tenant, &scopes).await)
+                let rules =
+                    of_repo.as_ref().zip(repository.as_ref()).map(|((rules, _), asking)| LoadedScope {
+                        scope: ContextScope::Rules { tenant: tenant.clone(), repo: asking.repo.clone() },
+                        memories: rules.clone(),
+                    });
+                let memories = LoadedScope { scope, memories: prepared.clone() };
+                let scopes: Vec<_> = [Some(memories), rules].into_iter().flatten().collect();
+                Some(self.finish_ranking(deadline, ranking, tenant, &policy, &scopes).await)
             }
             None => None,
         };

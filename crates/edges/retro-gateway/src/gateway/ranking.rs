@@ -3,17 +3,25 @@
 use std::sync::Arc;
 
 use retro_core::id::Tenant;
+use retro_core::policy::Policy;
 use retro_core::recall::{PreparedMemories, RecallTask, TaskVectors, TextIndex};
 use retro_core::similarity::{Embedder as _, NgramEmbedder};
 use tokio::time::Instant;
+use tracing::warn;
 
-use super::{CachedParts, Gateway};
+use super::{CachedParts, ContextScope, Gateway};
 use crate::answer::TaskRanking;
 use crate::ranked_task::{RankedTask, Ranking};
 use crate::task_embedder::{PendingVector, TaskEmbedder};
 
 /// Divisor of the response timeout that gives the time kept free after the embedder, for the recording.
 const KEPT_SHARE: u32 = 4;
+
+/// Memories of a scope that are compared with a task.
+pub(super) struct LoadedScope {
+    pub(super) scope: ContextScope,
+    pub(super) memories: Arc<PreparedMemories>,
+}
 
 impl Gateway {
     /// Prepares a task, and asks the configured embedder for its vector. Returns `None` without a task, or if its text
@@ -30,12 +38,15 @@ impl Gateway {
         Some(Ranking { task, pending })
     }
 
-    /// Waits for the vector of the task and loads those of the memories. What is not there in time is left out.
+    /// Waits for the vector of the task and loads what is compared with it: the contents of the memories and their vectors.
+    /// What is not there in time is left out.
     pub(super) async fn finish_ranking(
         &self,
+        deadline: Instant,
         ranking: Ranking,
         tenant: &Tenant,
-        scopes: &[&Arc<PreparedMemories>],
+        policy: &Policy,
+        scopes: &[LoadedScope],
     ) -> RankedTask {
         let Ranking { task, pending } = ranking;
         let (vectors, left_out) = match (&self.embedder, pending) {
@@ -50,14 +61,33 @@ impl Gateway {
         let name = |embedder: &TaskEmbedder| embedder.name().to_owned();
         let used = self.embedder.as_deref().filter(|_| vectors.is_some());
         let embedder = used.map_or_else(|| NgramEmbedder.name().to_owned(), name);
-        let indexes = scopes.iter().map(|memories| (Arc::clone(memories), self.index_of(memories))).collect();
+        let mut indexes = Vec::with_capacity(scopes.len());
+        for scope in scopes {
+            indexes.push((scope.memories.clone(), self.load_index(deadline, scope, policy).await));
+        }
         RankedTask { task, vectors, indexes, ranking: TaskRanking { embedder, left_out } }
     }
 
-    fn index_of(&self, memories: &Arc<PreparedMemories>) -> Arc<TextIndex> {
-        match &self.cached {
-            Some(CachedParts { indexes, .. }) => indexes.find_or_build(memories),
-            None => Arc::new(memories.index_texts()),
+    /// Returns the index of the texts of a scope. Their contents are read for it, because they are not cached with the
+    /// memories.
+    async fn load_index(&self, deadline: Instant, loaded: &LoadedScope, policy: &Policy) -> Arc<TextIndex> {
+        let LoadedScope { scope, memories } = loaded;
+        let indexes = self.cached.as_ref().map(|CachedParts { indexes, .. }| indexes);
+        if let Some(found) = indexes.and_then(|indexes| indexes.find(memories)) {
+            return found;
+        }
+        match self.load_candidates(deadline, scope, policy).await {
+            Ok(candidates) => {
+                let index = Arc::new(memories.index_texts(&candidates));
+                if let Some(indexes) = indexes {
+                    indexes.insert(memories.clone(), index.clone());
+                }
+                index
+            }
+            Err(reason) => {
+                warn!(reason = reason.as_str(), "a task is compared with titles alone: {reason}");
+                Arc::new(memories.index_texts(&[]))
+            }
         }
     }
 
@@ -67,10 +97,10 @@ impl Gateway {
         pending: PendingVector,
         until: Instant,
         tenant: &Tenant,
-        scopes: &[&Arc<PreparedMemories>],
+        scopes: &[LoadedScope],
     ) -> Result<TaskVectors, String> {
         let task = pending.wait(until).await?;
-        let titles = scopes.iter().flat_map(|prepared| prepared.compared_titles());
+        let titles = scopes.iter().flat_map(|scope| scope.memories.compared_titles());
         let mut memories = embedder.find_vectors(tenant, titles);
         if !memories.missing.is_empty() {
             let loading = embedder.load_vectors(tenant, &memories.missing);

@@ -1,15 +1,12 @@
 //! Searches what a run may be handed, while it is under way.
 
-use std::sync::Arc;
-
 use retro_core::id::{MemoryId, RunId, Tenant, WorkflowKey};
 use retro_core::policy::Policy;
-use retro_core::recall::{
-    FoundKind, FoundMemories, FoundMemory, PreparedMemories, RecalledMemory, render_block,
-};
+use retro_core::recall::{FoundKind, FoundMemories, FoundMemory, RecalledMemory, render_block};
 use tokio::time::Instant;
 use tracing::warn;
 
+use super::ranking::LoadedScope;
 use super::{ContextScope, Gateway};
 use crate::answer::{FOUND_MAX, FoundEntry, Recording, SearchAnswer, SearchRequest};
 use crate::ranked_task::RankedTask;
@@ -49,33 +46,38 @@ impl Gateway {
         let memories = match key.clone() {
             Some(key) => {
                 let scope = ContextScope::Step { key, step, repository: repository.clone() };
-                let loaded = self.load_prepared(deadline, scope, &policy).await;
-                loaded.map_err(|reason| problem = Some(reason)).ok()
+                let loaded = self.load_prepared(deadline, scope.clone(), &policy).await;
+                let loaded = loaded.map_err(|reason| problem = Some(reason)).ok();
+                loaded.map(|memories| LoadedScope { scope, memories })
             }
             None => None,
         };
         let rules = match repository {
             Some(repository) => {
+                let scope = ContextScope::Rules { tenant: tenant.clone(), repo: repository.repo.clone() };
                 let loaded = self.load_rules(deadline, tenant, repository.repo, &policy).await;
-                loaded.map_err(|reason| problem = Some(reason)).ok().map(|(rules, _)| rules)
+                let loaded = loaded.map_err(|reason| problem = Some(reason)).ok();
+                loaded.map(|(memories, _)| LoadedScope { scope, memories })
             }
             None => None,
         };
         if let Some(reason) = &problem {
             warn!(reason = reason.as_str(), "search: answered without memories: {reason}");
         }
-        let scopes: Vec<_> = memories.iter().chain(&rules).collect();
+        let scopes: Vec<LoadedScope> = memories.into_iter().chain(rules).collect();
         if scopes.is_empty() {
             let reason = problem.unwrap_or_else(|| NOTHING_NAMED.to_owned());
             return SearchAnswer::empty(run, &format!("no memories: {reason}"));
         }
-        let ranked = self.finish_ranking(ranking, tenant, &scopes).await;
-        let find = |prepared: &Arc<PreparedMemories>, kind| {
-            prepared.find_about(&ranked.order(prepared), kind, run, policy.withhold_permille)
+        let ranked = self.finish_ranking(deadline, ranking, tenant, &policy, &scopes).await;
+        let find = |LoadedScope { scope, memories }: &LoadedScope| {
+            let kind = match scope {
+                ContextScope::Step { .. } => FoundKind::Memory,
+                ContextScope::Rules { .. } => FoundKind::Rule,
+            };
+            memories.find_about(&ranked.order(memories), kind, run, policy.withhold_permille)
         };
-        let memories = memories.iter().flat_map(|prepared| find(prepared, FoundKind::Memory));
-        let rules = rules.iter().flat_map(|prepared| find(prepared, FoundKind::Rule));
-        let found = FoundMemories::take_best(memories.chain(rules).collect(), limit);
+        let found = FoundMemories::take_best(scopes.iter().flat_map(find).collect(), limit);
         self.answer_search(deadline, key.as_ref(), run, found, ranked, problem).await
     }
 

@@ -1,6 +1,7 @@
 //! Lines of the memories that may be presented, prepared once for many runs.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use super::fence::{
@@ -45,8 +46,6 @@ pub(super) struct PreparedLine {
     path: Option<Box<str>>,
     tokens: OnceLock<u32>,
     presentations: u64,
-    /// Content of the lesson as agents are shown it, which is compared with tasks.
-    content: Box<str>,
     /// Title as it is stored, by which embedders know the memory, if it is not the one that is shown.
     stored_title: Option<Box<str>>,
 }
@@ -89,15 +88,23 @@ impl PreparedMemories {
     pub fn size_bytes(&self) -> usize {
         let texts = |line: &PreparedLine| {
             let optional = [&line.title, &line.path, &line.stored_title].into_iter().flatten();
-            line.text.len() + line.content.len() + optional.map(|text| text.len()).sum::<usize>()
+            line.text.len() + optional.map(|text| text.len()).sum::<usize>()
         };
         size_of::<Self>()
             + self.lines.iter().map(|line| size_of::<PreparedLine>() + texts(line)).sum::<usize>()
     }
 
-    /// Indexes the texts of the memories, for runs that name their tasks. Takes time linear in the length of the texts.
-    pub fn index_texts(&self) -> TextIndex {
-        TextIndex(self.lines.iter().map(|line| LineIndex::new(line.title(), &line.content)).collect())
+    /// Indexes the texts of the memories, for runs that name their tasks. The contents, which only an index needs, are
+    /// those of `candidates`; of a memory that is not among them any more, the title is indexed alone. Takes time linear
+    /// in the length of the texts.
+    pub fn index_texts(&self, candidates: &[RecallCandidate]) -> TextIndex {
+        let shown = |memory: &Memory| shown_content(&memory.scope, &memory.lesson);
+        let mut contents: HashMap<MemoryId, String> =
+            candidates.iter().map(|one| (one.memory.id, shown(&one.memory))).collect();
+        let index = |line: &PreparedLine| {
+            LineIndex::new(line.title(), &contents.remove(&line.id).unwrap_or_default())
+        };
+        TextIndex(self.lines.iter().map(index).collect())
     }
 
     /// Orders the memories for a task: by weight and relevance, and equal ones as without a task. `index` is the index of
@@ -330,9 +337,8 @@ impl PreparedLine {
         let stored = memory.lesson.comparison_text();
         let stored_title = (stored != title).then(|| Box::from(stored));
         let title = (text.get(LINE_HEAD_BYTES..) != Some(&title)).then(|| title.into_boxed_str());
-        let content = shown_content(&memory.scope, &memory.lesson).into_boxed_str();
         let (path, tokens) = (rule_path(&memory), OnceLock::new());
-        Self { id, weight, text, title, path, tokens, presentations, content, stored_title }
+        Self { id, weight, text, title, path, tokens, presentations, stored_title }
     }
 
     fn title(&self) -> &str {

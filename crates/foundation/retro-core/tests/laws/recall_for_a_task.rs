@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use std::ops::Deref;
+
 use retro_core::id::{MemoryId, RunId, derive_uuid};
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::policy::Policy;
 use retro_core::recall::{
     FoundKind, FoundMemories, PreparedMemories, Recall, RecallCandidate, RecallTask, TASK_BYTES_MAX,
-    TaskVectors, is_withheld,
+    TaskVectors, TextIndex, is_withheld,
 };
 use retro_core::similarity::SimilarityScale;
 use retro_core::weight::Weight;
@@ -80,18 +82,32 @@ fn to_candidate((nth, drawn): (usize, &Drawn)) -> RecallCandidate {
     RecallCandidate { memory, presentations: drawn.presentations }
 }
 
-fn prepare(drawn: &[Drawn]) -> PreparedMemories {
-    PreparedMemories::new(drawn.iter().enumerate().map(to_candidate).collect(), &Policy::default())
+/// Memories with the index of their texts.
+struct Indexed {
+    memories: PreparedMemories,
+    index: TextIndex,
 }
 
-fn choose(
-    prepared: &PreparedMemories,
-    run: Option<&RunId>,
-    task: Option<&RecallTask>,
-    policy: &Policy,
-) -> Recall {
-    let index = prepared.index_texts();
-    let order = task.map(|task| prepared.order_for_task(&index, task, None));
+impl Deref for Indexed {
+    type Target = PreparedMemories;
+
+    fn deref(&self) -> &PreparedMemories {
+        &self.memories
+    }
+}
+
+fn prepare(drawn: &[Drawn]) -> Indexed {
+    index(drawn.iter().enumerate().map(to_candidate).collect())
+}
+
+fn index(candidates: Vec<RecallCandidate>) -> Indexed {
+    let memories = PreparedMemories::new(candidates.clone(), &Policy::default());
+    let index = memories.index_texts(&candidates);
+    Indexed { memories, index }
+}
+
+fn choose(prepared: &Indexed, run: Option<&RunId>, task: Option<&RecallTask>, policy: &Policy) -> Recall {
+    let order = task.map(|task| prepared.order_for_task(&prepared.index, task, None));
     prepared.choose(run, order.as_ref(), policy, &|text| text.split_whitespace().count())
 }
 
@@ -131,8 +147,7 @@ proptest! {
             let Some(task) = &task else { continue };
             let recall = choose(&prepared, None, Some(task), &Policy::default());
             prop_assert!(ids(&recall).into_iter().all(eligible));
-            let index = prepared.index_texts();
-            let order = prepared.order_for_task(&index, task, None);
+            let order = prepared.order_for_task(&prepared.index, task, None);
             let found = prepared.find_about(&order, FoundKind::Memory, None, 0);
             prop_assert!(found.iter().all(|found| eligible(found.memory.id)));
         }
@@ -185,8 +200,7 @@ proptest! {
         let prepared = prepare(&drawn);
         let run = RunId::new("run-1").unwrap();
         let Some(task) = RecallTask::new(&words.join(" ")) else { return Ok(()) };
-        let index = prepared.index_texts();
-        let order = prepared.order_for_task(&index, &task, None);
+        let order = prepared.order_for_task(&prepared.index, &task, None);
         let search = |run| FoundMemories::take_best(prepared.find_about(&order, FoundKind::Memory, run, 300), limit);
         let (all, of_run) = (search(None), search(Some(&run)));
         prop_assert!(all.assignments.is_empty() && all.found.len() <= limit);
@@ -215,8 +229,7 @@ fn a_repeated_request_gets_the_same_list_with_the_same_reasons() {
         .collect();
     let (prepared, run, policy) = (prepare(&drawn), RunId::new("run-1").unwrap(), Policy::default());
     let task = RecallTask::new("Write the migration").unwrap();
-    let index = prepared.index_texts();
-    let order = prepared.order_for_task(&index, &task, None);
+    let order = prepared.order_for_task(&prepared.index, &task, None);
     let count = |text: &str| text.split_whitespace().count();
     let first = prepared.choose(Some(&run), Some(&order), &policy, &count);
     assert!(first.memories[0].title.contains("migration"), "{first:?}");
@@ -242,8 +255,7 @@ fn vectors_of_another_embedder_decide_where_words_do_not() {
     let scale = SimilarityScale { contradiction: 300, tombstone: 500, merge: 700 };
     let vectors = TaskVectors { scale, task: [9, 0].into(), memories: vectors };
     let first = |vectors| {
-        let index = prepared.index_texts();
-        let order = prepared.order_for_task(&index, &task, vectors);
+        let order = prepared.order_for_task(&prepared.index, &task, vectors);
         prepared.choose(None, Some(&order), &Policy::default(), &str::len).memories.remove(0).title
     };
     assert!(first(None).contains("cache"), "by weight alone");
@@ -267,8 +279,7 @@ fn ordering_fifty_memories_takes_little_time() {
         candidate.memory.weight = Weight::from_thousandths(300);
         candidate
     };
-    let prepared = PreparedMemories::new((0..50).map(candidate).collect(), &Policy::default());
-    let index = prepared.index_texts();
+    let prepared = index((0..50).map(candidate).collect());
     for (name, repeated) in [("a sentence", 1), ("a paragraph", 8), ("4 KiB", 60)] {
         let text =
             "Deploy the billing service to the region in src/app.rs, after its migration. ".repeat(repeated);
@@ -276,7 +287,7 @@ fn ordering_fifty_memories_takes_little_time() {
             let began = Instant::now();
             let task = RecallTask::new(&text).unwrap();
             let prepared_in = began.elapsed();
-            assert!(!prepared.order_for_task(&index, &task, None).is_empty());
+            assert!(!prepared.order_for_task(&prepared.index, &task, None).is_empty());
             (began.elapsed(), prepared_in)
         };
         let (took, of_task) = (0..50).map(measure).min().unwrap();

@@ -18,7 +18,7 @@ use retro_core::finding::LessonCue;
 use retro_core::id::{MemoryId, Step, Workflow, derive_uuid};
 use retro_core::memory::{Lesson, Memory, MemoryScope, MemoryStatus};
 use retro_core::policy::Policy;
-use retro_core::recall::{PreparedMemories, RecallCandidate, RecallTask};
+use retro_core::recall::{PreparedMemories, RecallCandidate, RecallTask, TextIndex};
 use retro_core::weight::Weight;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -200,10 +200,14 @@ fn whole_order() -> Policy {
     Policy { inject_memories_max, inject_newcomers, inject_tokens_max: u32::MAX, ..Policy::default() }
 }
 
-fn prepare(memories: &[Text]) -> PreparedMemories {
+/// Returns the memories of these texts, and the index of the texts, which are split once and not for each task.
+fn prepare(memories: &[Text]) -> (PreparedMemories, TextIndex) {
     let candidates =
         memories.iter().map(|text| RecallCandidate { memory: to_memory(text), presentations: 0 });
-    PreparedMemories::new(candidates.collect(), &whole_order())
+    let candidates: Vec<_> = candidates.collect();
+    let prepared = PreparedMemories::new(candidates.clone(), &whole_order());
+    let index = prepared.index_texts(&candidates);
+    (prepared, index)
 }
 
 fn to_memory(text: &Text) -> Memory {
@@ -243,12 +247,13 @@ fn to_memory(text: &Text) -> Memory {
 }
 
 /// Returns the ids of the memories in the order of their places, and the time that ordering took.
-fn order_ids(prepared: &PreparedMemories, task: Option<&str>) -> (Vec<MemoryId>, Duration) {
+fn order_ids(
+    (prepared, index): &(PreparedMemories, TextIndex),
+    task: Option<&str>,
+) -> (Vec<MemoryId>, Duration) {
     let policy = whole_order();
-    // The texts of the memories are split once and not for each task.
-    let index = prepared.index_texts();
     let choose = |task: Option<&RecallTask>| {
-        let order = task.map(|task| prepared.order_for_task(&index, task, None));
+        let order = task.map(|task| prepared.order_for_task(index, task, None));
         prepared.choose(None, order.as_ref(), &policy, &str::len)
     };
     let Some(task) = task else {
@@ -256,7 +261,7 @@ fn order_ids(prepared: &PreparedMemories, task: Option<&str>) -> (Vec<MemoryId>,
     };
     let began = Instant::now();
     let task = RecallTask::new(task);
-    let _ = task.as_ref().map(|task| prepared.order_for_task(&index, task, None).is_empty());
+    let _ = task.as_ref().map(|task| prepared.order_for_task(index, task, None).is_empty());
     let took = began.elapsed();
     (choose(task.as_ref()).memories.iter().map(|memory| memory.id).collect(), took)
 }
