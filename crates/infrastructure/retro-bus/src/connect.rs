@@ -52,6 +52,8 @@ pub struct BusConfig {
     pub inbox_prefix: Option<String>,
     /// Number of servers that store each stream: 1, 3 or 5. Only a process that provisions uses it.
     pub replicas: u8,
+    /// Maximum number of messages of a subscription that wait in this process; `None` for the client's own (65,536).
+    pub waiting_messages_max: Option<usize>,
 }
 
 impl BusConfig {
@@ -65,6 +67,7 @@ impl BusConfig {
             security: ConnectionSecurity::default(),
             inbox_prefix: None,
             replicas: 1,
+            waiting_messages_max: None,
         }
     }
 
@@ -179,6 +182,10 @@ impl Bus {
         }
         let options = login_options(&config.security, login).custom_inbox_prefix(&inbox_prefix);
         let options = config.security.secure_options(options);
+        let options = match config.waiting_messages_max {
+            Some(max) => options.subscription_capacity(max),
+            None => options,
+        };
         let problems = ConnectionProblems::new(config.security, named);
         let refusals = PermissionViolations::default();
         let losses = ConnectionLosses::default();
