@@ -10,7 +10,9 @@ use retro_http::{BODY_BYTES_MAX, Problem, TenantLimiter, parse_json};
 use retro_telemetry::metrics::AGENT_REQUESTS;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryReader, Recording, SearchAnswer, SearchRequest};
+use crate::answer::{
+    ContextAnswer, ContextRequest, MemoryAnswer, MemoryReader, Recording, SearchAnswer, SearchRequest,
+};
 use crate::feedback::{FeedbackAnswer, FeedbackRecording, FeedbackRequest};
 use crate::gateway::Gateway;
 use crate::http::{SearchQuery, feedback_problem, unresolved_problem};
@@ -39,20 +41,32 @@ impl AgentResponder {
 impl AgentService for AgentResponder {
     fn begin_answer(&self, request: AgentRequest) -> BegunAnswer {
         let AgentRequest { operation, subject, payload } = request;
-        let parsed = parse_request(operation, &subject, &payload);
-        let (tenant, body) = match parsed {
-            Ok(parsed) => parsed,
-            Err(problem) => return BegunAnswer::Ready(refuse(operation, &problem)),
+        let tenant = match operation.parse_tenant(&subject) {
+            Ok(tenant) => tenant,
+            Err(problem) => {
+                let problem = Problem::invalid_field("subject.tenant", problem);
+                return BegunAnswer::Ready(refuse(operation, &problem));
+            }
         };
         let Some(permit) = self.in_progress.try_acquire(&tenant) else {
-            AGENT_REQUESTS.add(1, [operation.as_str(), "busy"]);
-            return BegunAnswer::Ready(body.answer_busy());
+            let busy = match RequestBody::parse(operation, &payload) {
+                Ok(body) => {
+                    AGENT_REQUESTS.add(1, [operation.as_str(), "busy"]);
+                    body.answer_busy()
+                }
+                Err(problem) => refuse(operation, &problem),
+            };
+            return BegunAnswer::Ready(busy);
         };
         let gateway = self.gateway.clone();
         BegunAnswer::Pending(Box::pin(async move {
             // Released once the answer is there.
             let _permit = permit;
-            match body.answer_from(&gateway, &tenant).await {
+            let answer = match RequestBody::parse(operation, &payload) {
+                Ok(body) => body.answer_from(&gateway, &tenant).await,
+                Err(problem) => Err(problem),
+            };
+            match answer {
                 Ok(answer) => {
                     AGENT_REQUESTS.add(1, [operation.as_str(), "answered"]);
                     answer
@@ -95,26 +109,20 @@ impl ReadRequest {
     }
 }
 
-fn parse_request(
-    operation: AgentOperation,
-    subject: &str,
-    payload: &[u8],
-) -> Result<(Tenant, RequestBody), Problem> {
-    let tenant = operation.parse_tenant(subject);
-    let tenant = tenant.map_err(|problem| Problem::invalid_field("subject.tenant", problem))?;
-    let body = match operation {
-        AgentOperation::Context => RequestBody::Context(parse_json(payload, BODY_BYTES_MAX)?),
-        AgentOperation::ReadMemory => RequestBody::ReadMemory(parse_json(payload, BODY_BYTES_MAX)?),
-        AgentOperation::SearchMemories => {
-            let query: SearchQuery = parse_json(payload, BODY_BYTES_MAX)?;
-            RequestBody::SearchMemories(query.into_request()?)
-        }
-        AgentOperation::GiveFeedback => RequestBody::GiveFeedback(parse_json(payload, BODY_BYTES_MAX)?),
-    };
-    Ok((tenant, body))
-}
-
 impl RequestBody {
+    /// Parses the payload of a request of at most [`BODY_BYTES_MAX`] bytes.
+    fn parse(operation: AgentOperation, payload: &[u8]) -> Result<Self, Problem> {
+        Ok(match operation {
+            AgentOperation::Context => Self::Context(parse_json(payload, BODY_BYTES_MAX)?),
+            AgentOperation::ReadMemory => Self::ReadMemory(parse_json(payload, BODY_BYTES_MAX)?),
+            AgentOperation::SearchMemories => {
+                let query: SearchQuery = parse_json(payload, BODY_BYTES_MAX)?;
+                Self::SearchMemories(query.into_request()?)
+            }
+            AgentOperation::GiveFeedback => Self::GiveFeedback(parse_json(payload, BODY_BYTES_MAX)?),
+        })
+    }
+
     async fn answer_from(self, gateway: &Gateway, tenant: &Tenant) -> Result<AgentReply, Problem> {
         match self {
             Self::Context(request) => Ok(render_answer(&gateway.context(tenant, request).await)),
@@ -145,9 +153,7 @@ impl RequestBody {
                 recorded: Recording::of_unrecorded(request.run.as_ref()),
                 reason: Some(format!("no memory: {reason}")),
             }),
-            Self::SearchMemories(request) => {
-                render_answer(&SearchAnswer::empty(request.run.as_ref(), &none))
-            }
+            Self::SearchMemories(request) => render_answer(&SearchAnswer::empty(request.run.as_ref(), &none)),
             Self::GiveFeedback(_) => render_answer(&FeedbackAnswer {
                 recorded: FeedbackRecording::Unknown,
                 reason: format!("the feedback is not recorded: {reason}"),
@@ -161,7 +167,8 @@ impl RequestBody {
 fn speaks_for_others() -> Problem {
     let detail = "over the broker, only agents give feedback, each on its run: name `run` and `workflow`, and neither \
                   `by` nor another `source`. People and evaluations use the HTTP API";
-    Problem::new(StatusCode::FORBIDDEN, "the broker's user does not allow it", detail).with_code("insufficient_scope")
+    Problem::new(StatusCode::FORBIDDEN, "the broker's user does not allow it", detail)
+        .with_code("insufficient_scope")
 }
 
 fn render_answer(answer: &impl Serialize) -> AgentReply {

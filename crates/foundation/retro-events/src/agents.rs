@@ -74,9 +74,8 @@ impl AgentOperation {
     /// tenant in another way than [`encode_token`] does.
     pub fn parse_tenant(self, subject: &str) -> Result<Tenant, String> {
         let token = subject.strip_prefix(self.subject_prefix()).and_then(|rest| rest.strip_prefix('.'));
-        let token = token.ok_or_else(|| {
-            format!("{subject:?} is not {} with a tenant after it", self.subject_prefix())
-        })?;
+        let token = token
+            .ok_or_else(|| format!("{subject:?} is not {} with a tenant after it", self.subject_prefix()))?;
         Tenant::new(decode_token(token)?).map_err(|error| error.to_string())
     }
 }

@@ -173,7 +173,11 @@ fn subscribed_subjects(role: Role) -> Vec<String> {
         Role::Gateway => {
             let requests =
                 AgentOperation::ALL.iter().map(|one| format!("{} {AGENT_QUEUE}", one.subject_of_all()));
-            [all_below(subject::MEMORY_CHANGED)].into_iter().chain(requests).chain(discovery_subjects()).collect()
+            [all_below(subject::MEMORY_CHANGED)]
+                .into_iter()
+                .chain(requests)
+                .chain(discovery_subjects())
+                .collect()
         }
         _ => Vec::new(),
     }

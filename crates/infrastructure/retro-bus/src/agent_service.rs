@@ -41,10 +41,10 @@ use self::discovery::{DiscoveryQuestion, ServiceDescription};
 use self::statistics::EndpointStatistics;
 use crate::connect::{Bus, BusConfig, BusError};
 
-/// Maximum number of requests of an operation that wait in this process to be begun. To begin one takes microseconds, so
-/// they wait only in a burst: a single read of the connection brings some hundreds of small ones. More are dropped, and
-/// their agents get no answer.
-const WAITING_REQUESTS_MAX: usize = 1024;
+/// Maximum number of requests of an operation that wait in this process to be begun. To begin one takes microseconds, less
+/// than to receive a large one, so only small ones wait, in a burst: a single read of the connection brings some hundreds.
+/// More are dropped and logged, and their agents get no answer. With 1,024, half of 3,000 that came at once were dropped.
+const WAITING_REQUESTS_MAX: usize = 8192;
 /// Timeout for the last requests and answers of a process that stops. They take milliseconds, unless the broker is away.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum length of the header that says why a request was refused, in characters. The payload has the whole text.

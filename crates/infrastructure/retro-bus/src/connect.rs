@@ -4,6 +4,7 @@ mod credential;
 mod problem;
 mod security;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -311,12 +312,17 @@ fn watch_connection(
 ) -> ConnectOptions {
     let (refusals, losses, noted, failed) =
         (refusals.clone(), losses.clone(), problems.clone(), problems.clone());
+    let drops = AtomicU64::new(0);
     options
         .event_callback(move |event| {
             refusals.record_event(&event);
             losses.record_event(&event);
             noted.record_event(&event);
-            async move { log_event(&event) }
+            let dropped = match event {
+                Event::SlowConsumer(_) => drops.fetch_add(1, Ordering::Relaxed) + 1,
+                _ => 0,
+            };
+            async move { log_event(&event, dropped) }
         })
         // Only this callback learns why an attempt failed. It leaves the choice of the server to the client.
         .reconnect_to_server_callback(move |servers, _| {
@@ -352,14 +358,21 @@ fn parse_addresses(url: &str) -> Result<Vec<ServerAddr>, BusError> {
         .map_err(|error| BusError::Address(error.to_string()))
 }
 
-fn log_event(event: &Event) {
+/// Logs an event. `dropped` is the number of messages that the client has dropped so far, if the event is about one.
+fn log_event(event: &Event, dropped: u64) {
     match event {
+        // One event for each message, in bursts of thousands: a line each would make the burst worse.
+        Event::SlowConsumer(_) if !dropped.is_power_of_two() => {}
+        Event::SlowConsumer(subscription) => warn!(
+            "the broker's client: subscription {subscription} has too many messages waiting; {dropped} dropped since the \
+             start"
+        ),
         Event::Connected => info!("connected to the broker"),
         Event::Disconnected => warn!("lost the connection to the broker; reconnecting"),
         Event::LameDuckMode | Event::Draining | Event::Closed => info!("the broker's connection is {event}"),
         // Repeated at every attempt to reconnect; the disconnect was already logged.
         Event::ClientError(_) => debug!("the broker's client: {event}"),
-        Event::SlowConsumer(_) | Event::ServerError(_) => warn!("the broker's client: {event}"),
+        Event::ServerError(_) => warn!("the broker's client: {event}"),
     }
 }
 

@@ -10,8 +10,8 @@ use retro_testkit::SecuredNats;
 use serde_json::{Value, json};
 
 use crate::world::{
-    DatabaseKind, Fleet, FreezableProxy, NatsConnection, RawMessage, World, build_correcting_runs, json_items,
-    json_text,
+    DatabaseKind, Fleet, FreezableProxy, NatsConnection, RawMessage, World, build_correcting_runs,
+    json_items, json_text,
 };
 
 const WORKFLOW: &str = "release";
@@ -19,7 +19,12 @@ const WORKFLOW: &str = "release";
 const REQUESTS: usize = 200;
 
 /// Sends a request until somebody answers, for a gateway that has just started. Returns the answer.
-async fn ask_until_answered(world: &World, nats: &mut NatsConnection, subject: &str, request: &Value) -> Value {
+async fn ask_until_answered(
+    world: &World,
+    nats: &mut NatsConnection,
+    subject: &str,
+    request: &Value,
+) -> Value {
     let mut answer = nats.request(subject, &request.to_string()).await;
     if answer.payload.is_empty() {
         // A connection of its own, because the closure cannot lend this one.
@@ -85,7 +90,10 @@ async fn an_agent_gets_over_nats_what_it_gets_over_http_and_no_other_tenants() {
             was_presented(&world, "default", "next", &memory).await.then_some(())
         })
         .await;
-    assert!(!was_presented(&world, "acme", "next", &memory).await && !was_presented(&world, "default", "x", &memory).await);
+    assert!(
+        !was_presented(&world, "acme", "next", &memory).await
+            && !was_presented(&world, "default", "x", &memory).await
+    );
 
     let read = json!({"memory": &memory[..8], "run": "next"}).to_string();
     let answer = parse(&nats.request("retro.agents.memory.read.default", &read).await);
@@ -109,9 +117,11 @@ async fn an_agent_gets_over_nats_what_it_gets_over_http_and_no_other_tenants() {
 /// The errors are those of HTTP, and another tenant's memory is as missing as one that does not exist.
 async fn check_refusals(world: &World, nats: &mut NatsConnection, memory: &str) {
     let context = "retro.agents.context.default";
-    for (request, status) in
-        [("{".to_owned(), 400), ("{}".to_owned(), 400), (json!({"workflow": "x".repeat(70_000)}).to_string(), 413)]
-    {
+    for (request, status) in [
+        ("{".to_owned(), 400),
+        ("{}".to_owned(), 400),
+        (json!({"workflow": "x".repeat(70_000)}).to_string(), 413),
+    ] {
         let (code, problem) = ask_refused(nats, context, &request).await;
         assert_eq!((code, &problem["status"]), (status.to_string(), &json!(status)), "{problem}");
     }
@@ -119,7 +129,11 @@ async fn check_refusals(world: &World, nats: &mut NatsConnection, memory: &str) 
     let (_, over_http) = world.post_json("default", "/v1/context", &invalid).await;
     assert_eq!(ask_refused(nats, context, &invalid.to_string()).await.1, over_http);
     let (code, problem) = ask_refused(nats, "retro.agents.context.=61cme", "{}").await;
-    assert_eq!((code.as_str(), &problem["path"]), ("400", &json!("subject.tenant")), "a second spelling of acme");
+    assert_eq!(
+        (code.as_str(), &problem["path"]),
+        ("400", &json!("subject.tenant")),
+        "a second spelling of acme"
+    );
 
     let unknown = "00000000-0000-8000-8000-000000000000";
     let read = |id: &str| json!({"memory": id, "run": "next"}).to_string();
@@ -148,7 +162,8 @@ async fn check_kill_switch(world: &World, nats: &mut NatsConnection, question: &
 /// Tools and operators see the service and its numbers.
 async fn check_service(world: &World, nats: &mut NatsConnection) {
     let info = parse(&nats.request("$SRV.INFO.retro-agents", "").await);
-    let subjects: Vec<_> = json_items(&info["endpoints"]).iter().map(|one| json_text(one, "subject")).collect();
+    let subjects: Vec<_> =
+        json_items(&info["endpoints"]).iter().map(|one| json_text(one, "subject")).collect();
     assert_eq!(
         subjects,
         [
@@ -177,8 +192,10 @@ async fn the_gateways_of_a_fleet_share_the_requests_of_a_tenants_agents() {
     fleet.set_broker_url(nats.url(&BrokerUser::Setup));
     fleet.migrate().await;
     let url = nats.url(&BrokerUser::Role(Role::Gateway));
-    let [first, second] =
-        [fleet.serve_with_env("gateway", &[("NATS_URL", &url)]), fleet.serve_with_env("gateway", &[("NATS_URL", &url)])];
+    let [first, second] = [
+        fleet.serve_with_env("gateway", &[("NATS_URL", &url)]),
+        fleet.serve_with_env("gateway", &[("NATS_URL", &url)]),
+    ];
     let connect = async |user: BrokerUser| {
         NatsConnection::connect_with_inbox(&nats.url(&user), &inbox_prefix(Some(&user.to_string()))).await
     };
@@ -206,7 +223,10 @@ async fn the_gateways_of_a_fleet_share_the_requests_of_a_tenants_agents() {
         let stats = parse(&operator.request(&format!("$SRV.STATS.retro-agents.{id}"), "").await);
         shares.push(stats["endpoints"][0]["num_requests"].as_u64().expect("a count"));
     }
-    assert!(shares.iter().all(|share| *share > 0) && shares.iter().sum::<u64>() == REQUESTS as u64, "{shares:?}");
+    assert!(
+        shares.iter().all(|share| *share > 0) && shares.iter().sum::<u64>() == REQUESTS as u64,
+        "{shares:?}"
+    );
 
     // No request is lost while one of them leaves, and an agent that nobody answers is told so at once.
     fleet.terminate(first);
@@ -218,7 +238,10 @@ async fn the_gateways_of_a_fleet_share_the_requests_of_a_tenants_agents() {
     assert!(ask().await.payload.is_empty(), "nobody answers");
 
     let refusal = engine.request_refused("retro.agents.context.other", &question).await;
-    assert!(refusal.contains("Permissions Violation for Publish to \"retro.agents.context.other\""), "{refusal}");
+    assert!(
+        refusal.contains("Permissions Violation for Publish to \"retro.agents.context.other\""),
+        "{refusal}"
+    );
     let log = fleet.log_tail();
     assert!(!log.contains("Permissions Violation"), "{log}");
     fleet.stop_all().await;

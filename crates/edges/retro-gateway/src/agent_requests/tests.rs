@@ -18,7 +18,12 @@ fn respond_from(store: FakeStore) -> (AgentResponder, Arc<FakeStore>) {
     (AgentResponder::new(Gateway::new(store.clone(), Arc::new(Policy::default()))), store)
 }
 
-async fn ask_raw(responder: &AgentResponder, operation: AgentOperation, subject: &str, payload: &[u8]) -> AgentReply {
+async fn ask_raw(
+    responder: &AgentResponder,
+    operation: AgentOperation,
+    subject: &str,
+    payload: &[u8],
+) -> AgentReply {
     let payload = payload.to_vec().into();
     let request = AgentRequest { operation, subject: subject.to_owned(), payload };
     match responder.begin_answer(request) {
@@ -27,7 +32,12 @@ async fn ask_raw(responder: &AgentResponder, operation: AgentOperation, subject:
     }
 }
 
-async fn ask(responder: &AgentResponder, operation: AgentOperation, tenant: &str, request: &Value) -> (u16, Value) {
+async fn ask(
+    responder: &AgentResponder,
+    operation: AgentOperation,
+    tenant: &str,
+    request: &Value,
+) -> (u16, Value) {
     let subject = operation.subject_of_tenant(&Tenant::new(tenant).unwrap());
     let reply = ask_raw(responder, operation, &subject, request.to_string().as_bytes()).await;
     let answer: Value = serde_json::from_slice(&reply.payload).unwrap();
@@ -41,14 +51,22 @@ async fn each_operation_answers_the_tenant_of_its_subject_and_records_what_it_ha
     let (responder, store) = respond_from(two_tenants());
     for (tenant, own, foreign) in [("default", "select", "insert"), ("acme", "insert", "select")] {
         let (own, foreign) = (active_memory(own, 0).id, active_memory(foreign, 0).id);
-        let question = json!({"workflow": "shop", "run_id": "run-7", "from_the_future": true, "tenant": "other"});
+        let question =
+            json!({"workflow": "shop", "run_id": "run-7", "from_the_future": true, "tenant": "other"});
         let (status, answer) = ask(&responder, AgentOperation::Context, tenant, &question).await;
         assert_eq!((status, &answer["recorded"]), (200, &json!("recorded")), "{answer}");
-        assert_eq!((&answer["memories"][0]["id"], answer["memories"].as_array().unwrap().len()), (&json!(own), 1));
+        assert_eq!(
+            (&answer["memories"][0]["id"], answer["memories"].as_array().unwrap().len()),
+            (&json!(own), 1)
+        );
 
         let read = |id| json!({"memory": id, "run": "run-7"});
         let (_, answer) = ask(&responder, AgentOperation::ReadMemory, tenant, &read(own)).await;
-        assert_eq!((&answer["memory"]["id"], &answer["recorded"]), (&json!(own), &json!("recorded")), "{answer}");
+        assert_eq!(
+            (&answer["memory"]["id"], &answer["recorded"]),
+            (&json!(own), &json!("recorded")),
+            "{answer}"
+        );
         let (status, answer) = ask(&responder, AgentOperation::ReadMemory, tenant, &read(foreign)).await;
         assert_eq!((status, &answer["title"]), (404, &json!("there is no such thing")), "{answer}");
 
@@ -61,7 +79,10 @@ async fn each_operation_answers_the_tenant_of_its_subject_and_records_what_it_ha
         assert_eq!(answer["recorded"], "recorded", "{answer}");
     }
     let records = store.records.lock().unwrap();
-    assert!(records.iter().any(|(key, _, what, _)| key == "acme/shop" && *what == "presented"), "{records:?}");
+    assert!(
+        records.iter().any(|(key, _, what, _)| key == "acme/shop" && *what == "presented"),
+        "{records:?}"
+    );
 }
 
 #[tokio::test]
@@ -88,8 +109,13 @@ async fn what_cannot_be_answered_is_refused_as_over_http() {
     let problem = String::from_utf8(reply.payload.to_vec()).unwrap();
     assert!(problem.contains("subject.tenant") && reply.refusal.unwrap().status == 400, "{problem}");
 
-    let (status, problem) =
-        ask(&responder, AgentOperation::SearchMemories, "default", &json!({"query": "a", "repo": "a/b", "k": 21})).await;
+    let (status, problem) = ask(
+        &responder,
+        AgentOperation::SearchMemories,
+        "default",
+        &json!({"query": "a", "repo": "a/b", "k": 21}),
+    )
+    .await;
     assert_eq!((status, &problem["path"]), (400, &json!("k")), "{problem}");
     let memory = active_memory("select", 0).id;
     let person = json!({"memory": memory, "verdict": "wrong", "by": "ada"});
@@ -112,14 +138,21 @@ async fn a_tenant_with_too_many_requests_is_answered_at_once_and_others_as_befor
     let responder = AgentResponder { in_progress: TenantLimiter::new(2, 1), ..responder };
     let subject = AgentOperation::Context.subject_of_tenant(&Tenant::default_tenant());
     let payload = br#"{"workflow": "shop", "run_id": "run-7"}"#;
-    let request = AgentRequest { operation: AgentOperation::Context, subject, payload: payload.to_vec().into() };
-    let BegunAnswer::Pending(first) = responder.begin_answer(request) else { panic!("nothing is in progress") };
+    let request =
+        AgentRequest { operation: AgentOperation::Context, subject, payload: payload.to_vec().into() };
+    let BegunAnswer::Pending(first) = responder.begin_answer(request) else {
+        panic!("nothing is in progress")
+    };
 
     let memory = active_memory("select", 0).id;
     for (operation, request, recorded) in [
         (AgentOperation::Context, json!({"workflow": "shop", "run_id": "run-8"}), "nothing"),
         (AgentOperation::ReadMemory, json!({"memory": memory}), "preview"),
-        (AgentOperation::SearchMemories, json!({"query": "a", "workflow": "shop", "run": "run-8"}), "nothing"),
+        (
+            AgentOperation::SearchMemories,
+            json!({"query": "a", "workflow": "shop", "run": "run-8"}),
+            "nothing",
+        ),
         (
             AgentOperation::GiveFeedback,
             json!({"memory": memory, "verdict": "helped", "run": "run-8", "workflow": "shop"}),

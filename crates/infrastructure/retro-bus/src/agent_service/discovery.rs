@@ -60,7 +60,11 @@ impl ServiceDescription {
     }
 
     /// Returns the answer as JSON.
-    pub(super) fn render_answer(&self, question: DiscoveryQuestion, statistics: &EndpointStatistics) -> Bytes {
+    pub(super) fn render_answer(
+        &self,
+        question: DiscoveryQuestion,
+        statistics: &EndpointStatistics,
+    ) -> Bytes {
         let kind = format!("io.nats.micro.v1.{}_response", question.verb().to_ascii_lowercase());
         let mut answer = json!({
             "type": kind, "name": AGENT_SERVICE, "id": self.id, "version": env!("CARGO_PKG_VERSION"), "metadata": {},

@@ -27,12 +27,7 @@ pub(super) struct OperationStatistics {
 
 impl EndpointStatistics {
     /// Adds one answered or refused request.
-    pub(super) fn record(
-        &self,
-        operation: AgentOperation,
-        took: Duration,
-        refusal: Option<&AgentRefusal>,
-    ) {
+    pub(super) fn record(&self, operation: AgentOperation, took: Duration, refusal: Option<&AgentRefusal>) {
         let mut all = self.of_operations.lock().unwrap_or_else(PoisonError::into_inner);
         let one = all.entry(operation).or_default();
         one.requests += 1;

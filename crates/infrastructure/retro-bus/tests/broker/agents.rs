@@ -77,8 +77,7 @@ impl Gateway {
         let config = BusConfig { topology_mode: TopologyMode::Verify, ..config }.for_agents();
         let (bus, service, stop) =
             (Bus::connect(config).await.unwrap(), EchoService::new(name), CancellationToken::new());
-        let serving =
-            serve_agents(bus, Arc::new(Echo(service.clone())), Timestamp::UNIX_EPOCH, stop.clone());
+        let serving = serve_agents(bus, Arc::new(Echo(service.clone())), Timestamp::UNIX_EPOCH, stop.clone());
         Self { service, stop, task: tokio::spawn(serving) }
     }
 
@@ -249,7 +248,8 @@ async fn agents_ask_for_their_own_tenant_only_and_are_answered_in_their_own_acco
     let begun = gateway.service.begun.load(Ordering::SeqCst);
     let engine = BrokerUser::Engine(tenants[0].clone());
     let mut wire = Wire::connect(&nats, &engine).await;
-    for foreign in ["retro.agents.context.other", "retro.agents.memory.read.other", "retro.agents.context.*"] {
+    for foreign in ["retro.agents.context.other", "retro.agents.memory.read.other", "retro.agents.context.*"]
+    {
         let refusal = wire.request(&engine, foreign, "x: y", "{}").await;
         assert!(refusal.contains("Permissions Violation"), "{foreign}: {refusal}");
     }

@@ -19,6 +19,8 @@ pub(crate) struct NatsConnection {
     inbox: String,
     /// Subject for messages of a stream.
     messages: String,
+    /// Number of requests with a subject of their own for the answer.
+    requests: u64,
 }
 
 /// A message as sent over the wire.
@@ -45,22 +47,32 @@ impl NatsConnection {
     pub(crate) async fn connect_with_inbox(url: &str, prefix: &str) -> Self {
         let stream = BufReader::new(TcpStream::connect(parse_host(url)).await.expect("the broker answers"));
         let (inbox, messages) = (format!("{prefix}.stories.answer"), format!("{prefix}.stories.messages"));
-        let hello = format!("CONNECT {}\r\nSUB {inbox} 1\r\nSUB {messages} 2\r\n", build_connect_options(url));
-        let mut wire = Self { stream, received: VecDeque::new(), inbox, messages };
+        let options = build_connect_options(url);
+        let hello = format!("CONNECT {options}\r\nSUB {inbox} 1\r\nSUB {messages} 2\r\nSUB {inbox}.* 3\r\n");
+        let mut wire = Self { stream, received: VecDeque::new(), inbox, messages, requests: 0 };
         assert!(wire.read_line().await.starts_with("INFO "));
         wire.write_bytes(hello.as_bytes()).await;
         wire
     }
 
-    /// Sends a request and returns the answer. If nobody listens, its payload is empty.
+    /// Sends a request and returns the first answer. If nobody listens, its payload is empty.
     pub(crate) async fn request(&mut self, subject: &str, payload: &str) -> RawMessage {
-        self.send_request(subject, payload).await;
-        self.receive_reply().await
+        // Further answers of several services must not be taken for answers to the next request.
+        self.requests += 1;
+        let reply = format!("{}.{}", self.inbox, self.requests);
+        self.send_request(subject, &reply, payload).await;
+        loop {
+            let (_, message) = self.receive_message().await;
+            if message.subject == reply {
+                return message;
+            }
+        }
     }
 
     /// Sends a request that the broker refuses and returns the broker's reason.
     pub(crate) async fn request_refused(&mut self, subject: &str, payload: &str) -> String {
-        self.send_request(subject, payload).await;
+        let reply = self.inbox.clone();
+        self.send_request(subject, &reply, payload).await;
         loop {
             let line = self.read_line().await;
             if let Some(reason) = line.strip_prefix("-ERR ") {
@@ -71,8 +83,8 @@ impl NatsConnection {
         }
     }
 
-    async fn send_request(&mut self, subject: &str, payload: &str) {
-        let line = format!("PUB {subject} {} {}\r\n{payload}\r\n", self.inbox, payload.len());
+    async fn send_request(&mut self, subject: &str, reply: &str, payload: &str) {
+        let line = format!("PUB {subject} {reply} {}\r\n{payload}\r\n", payload.len());
         self.write_bytes(line.as_bytes()).await;
     }
 
@@ -142,20 +154,17 @@ impl NatsConnection {
     /// Sends a request to the JetStream API and returns the response.
     pub(crate) async fn request_api(&mut self, what: &str, about: &Value) -> Value {
         let about = if about.is_null() { String::new() } else { about.to_string() };
-        self.send_request(&format!("$JS.API.{what}"), &about).await;
+        let reply = self.inbox.clone();
+        self.send_request(&format!("$JS.API.{what}"), &reply, &about).await;
         self.receive_answer().await
     }
 
     async fn receive_answer(&mut self) -> Value {
-        let message = self.receive_reply().await;
-        serde_json::from_slice(&message.payload).unwrap_or_else(|_| panic!("no answer: {message:?}"))
-    }
-
-    async fn receive_reply(&mut self) -> RawMessage {
         loop {
             let (subscription, message) = self.receive_message().await;
             if subscription == "1" {
-                return message;
+                return serde_json::from_slice(&message.payload)
+                    .unwrap_or_else(|_| panic!("no answer: {message:?}"));
             }
             self.received.push_back(message);
         }
