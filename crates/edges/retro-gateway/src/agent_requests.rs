@@ -17,11 +17,11 @@ use crate::feedback::{FeedbackAnswer, FeedbackRecording, FeedbackRequest};
 use crate::gateway::Gateway;
 use crate::http::{SearchQuery, feedback_problem, unresolved_problem};
 
-/// Maximum number of requests in progress in one process. A healthy database answers about this many within a quarter
-/// of the default timeout; if more are in progress, it is slow, and further ones would only wait for the timeout.
-const REQUESTS_MAX: usize = 256;
+/// Maximum number of requests in progress in one process: a burst of a whole fleet's agents, most of which get what is
+/// cached. Their payloads take at most 64 MiB.
+const REQUESTS_MAX: usize = 1024;
 /// Maximum number of requests in progress per tenant, so that others are answered beside a greedy one.
-const TENANT_REQUESTS_MAX: usize = 192;
+const TENANT_REQUESTS_MAX: usize = 768;
 
 /// Answers requests of agents from a gateway. The tenant of a request is that of its subject, and the broker's
 /// permissions decide who may send it.

@@ -30,7 +30,9 @@
 //! **Known limits.** Roles share an account: a compromised role can have JetStream reply to a subject of its
 //! choice, and so wake a stage or announce a change. That changes nothing, because stages only work on what
 //! is due in the database. A role can read any message in the stream of its consumer. The counter receives
-//! every event anyway, and the others see which retrospectives are woken, which is also in the database. The
+//! every event anyway, and the others see which retrospectives are woken, which is also in the database. The gateway may
+//! answer every message that it receives: a compromised one could confirm an announcement to the relay that no stream
+//! has stored, so that a tenant's reader does not hear of a change. The
 //! intake stream remembers a message id for its shortest window (100 ms), whoever sent it: an engine that
 //! guesses another tenant's `Nats-Msg-Id` in time could have that message dropped as a duplicate; the gateway
 //! and `retro emit` send none. The limits of a stream are shared: an engine that fills it blocks the others.

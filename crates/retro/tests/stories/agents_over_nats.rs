@@ -107,6 +107,14 @@ async fn an_agent_gets_over_nats_what_it_gets_over_http_and_no_other_tenants() {
     let shown = world.run_retro(&["memories", "show", &memory]).await.out;
     assert!(shown.contains("helped"), "{shown}");
 
+    // The user is told where the broker is, and the log does not have the login.
+    let (login, address) = world.nats_url().rsplit_once('@').expect("a login");
+    let (log, password) = (world.read_log(), login.rsplit(':').next().expect("a password"));
+    assert!(
+        log.contains(&format!("; NATS at {address}, with its login in ")) && !log.contains(password),
+        "{log}"
+    );
+
     check_refusals(&world, &mut nats, &memory).await;
     check_kill_switch(&world, &mut nats, &question).await;
     check_service(&world, &mut nats).await;
@@ -236,6 +244,13 @@ async fn the_gateways_of_a_fleet_share_the_requests_of_a_tenants_agents() {
     assert_eq!(fleet.wait_for_exit(first).await, Some(0));
     fleet.stop(second).await;
     assert!(ask().await.payload.is_empty(), "nobody answers");
+
+    // Nor does one answer that was told not to.
+    let silent = fleet.serve_with_env("gateway", &[("NATS_URL", &url), ("RETRO_NATS_AGENTS", "false")]);
+    fleet.wait_until_ready(silent).await;
+    for _ in 0..REQUESTS {
+        assert!(ask().await.payload.is_empty(), "nats_agents = false");
+    }
 
     let refusal = engine.request_refused("retro.agents.context.other", &question).await;
     assert!(
