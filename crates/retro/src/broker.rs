@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use retro_bus::{Bus, BusConfig, ClientCertificate, ConnectionSecurity, CredentialFile, TlsMode};
+use retro_bus::{
+    Bus, BusConfig, ClientCertificate, ConnectionSecurity, CredentialFile, TlsMode, TopologyMode,
+};
 use retro_config::{Config, NatsTls};
 
 /// Interval at which the connection state is polled.
@@ -18,6 +20,13 @@ pub(crate) fn bus_config(config: &Config, url: &str, name: impl Into<String>) ->
         replicas: config.nats_replicas,
         ..BusConfig::new(url, name).with_streams_mib(config.streams_mib)
     }
+}
+
+/// Starts to connect to the broker at `url` for the requests of agents, on a connection of their own.
+pub(crate) async fn connect_for_agents(config: &Config, url: &str) -> anyhow::Result<Bus> {
+    let settings =
+        BusConfig { topology_mode: TopologyMode::Verify, ..bus_config(config, url, "retro agents") };
+    Ok(Bus::connect(settings.for_agents()).await?)
 }
 
 /// Returns the login, the authorities and the use of TLS that the configuration names.

@@ -25,10 +25,15 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
+    /// Returns the path of the file of a data folder.
+    pub(crate) fn path(data_dir: &Path) -> PathBuf {
+        data_dir.join("instance.json")
+    }
+
     /// Writes the file atomically and readable only by its owner, because the broker's URL may contain a
     /// password.
     pub(crate) fn write(&self, data_dir: &Path) -> anyhow::Result<()> {
-        let path = instance_path(data_dir);
+        let path = Self::path(data_dir);
         let fresh = path.with_extension("json.new");
         let text = serde_json::to_string_pretty(self)?;
         let mut file = OpenOptions::new();
@@ -41,7 +46,7 @@ impl Instance {
 
     /// Reads the file. Fails with a hint about `retro up` if the file does not exist.
     pub(crate) fn read(data_dir: &Path) -> anyhow::Result<Self> {
-        let path = instance_path(data_dir);
+        let path = Self::path(data_dir);
         let text = std::fs::read_to_string(&path).map_err(|error| {
             anyhow!(
                 "{} cannot be read ({error}): is `retro up --data-dir {}` running?",
@@ -74,14 +79,14 @@ impl Instance {
             "`retro up` (pid {}) no longer runs but has left {}; start `retro up --data-dir {}` again, or \
              remove the file",
             self.pid,
-            instance_path(data_dir).display(),
+            Self::path(data_dir).display(),
             data_dir.display()
         ))
     }
 
     /// Removes the file, at the end of a graceful shutdown.
     pub(crate) fn remove(data_dir: &Path) {
-        let _ = std::fs::remove_file(instance_path(data_dir));
+        let _ = std::fs::remove_file(Self::path(data_dir));
     }
 }
 
@@ -89,10 +94,6 @@ impl Instance {
 /// the recorded address can tell.
 fn is_running(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
-}
-
-fn instance_path(data_dir: &Path) -> PathBuf {
-    data_dir.join("instance.json")
 }
 
 #[cfg(test)]
@@ -123,7 +124,7 @@ mod tests {
             Instance { pid: 1, nats_url, http_url: "http://127.0.0.1:1".to_owned(), bridge_url: None };
         instance.write(folder.path()).unwrap();
         assert_eq!(Instance::read(folder.path()).unwrap(), instance);
-        let mode = std::fs::metadata(instance_path(folder.path())).unwrap().permissions().mode();
+        let mode = std::fs::metadata(Instance::path(folder.path())).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 }

@@ -45,6 +45,10 @@ pub(crate) async fn run_serve(
         ..broker::bus_config(&config, url.expose(), name)
     })
     .await?;
+    let agents_bus = match roles.contains(&Role::Gateway) && config.nats_agents {
+        true => Some(broker::connect_for_agents(&config, url.expose()).await?),
+        false => None,
+    };
     let listeners = Listeners::open(&config, &roles).await?;
     let at = |what, url: Option<String>| url.map_or(String::new(), |url| format!("; {what} at {url}"));
     let (http, health) = (at("HTTP", listeners.http_url()), at("health", listeners.health_url()));
@@ -55,7 +59,8 @@ pub(crate) async fn run_serve(
     ));
     let Stores { store, agents } = store::build_lazy_stores(&config)?;
     let supervised = None;
-    let process = Process { config, roles, store, agents, bus, policies, vectors, supervised, metrics };
+    let process =
+        Process { config, roles, store, agents, bus, agents_bus, policies, vectors, supervised, metrics };
     process.run(listeners, || Ok(())).await
 }
 

@@ -18,7 +18,7 @@ use crate::instance::Instance;
 use crate::policies::PolicySource;
 use crate::process::{Listeners, Process};
 use crate::store::Stores;
-use crate::{data_folder, embedder, output, store};
+use crate::{broker, data_folder, embedder, output, store};
 use backends::Backends;
 
 /// Runs all roles until a signal arrives.
@@ -32,12 +32,17 @@ pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Ex
     let listeners = Listeners::open(&config, &roles).await?;
     let Backends { server, nats_url, bus } =
         backends::prepare_backends(&config, &policies, &listeners, &metrics).await?;
+    let agents_bus = match config.nats_agents {
+        true => Some(broker::connect_for_agents(&config, &nats_url).await?),
+        false => None,
+    };
     let http_url = listeners.http_url().context("the gateway has an HTTP listener")?;
     let bridge_url = listeners.bridge_url();
     let Stores { store, agents } = store::build_lazy_stores(&config)?;
     let data_dir = config.data_dir.clone();
     let supervised = server.as_ref().map(NatsServer::subscribe_state);
-    let process = Process { config, roles, store, agents, bus, policies, vectors, supervised, metrics };
+    let process =
+        Process { config, roles, store, agents, bus, agents_bus, policies, vectors, supervised, metrics };
     let ended = process.run(listeners, || report_running(&data_dir, nats_url, http_url, bridge_url)).await;
     // A second signal requests an immediate exit, without stopping the broker gracefully.
     if let (Some(server), Ok(Exit::Done) | Err(_)) = (server, &ended) {
@@ -60,10 +65,18 @@ fn report_running(
     bridge_url: Option<String>,
 ) -> anyhow::Result<()> {
     let webhooks = bridge_url.as_ref().map_or(String::new(), |url| format!("; webhooks at {url}"));
-    let message = format!("retro is up: {http_url} (data in {}){webhooks}", data_dir.display());
+    let nats = describe_broker(&nats_url, data_dir);
+    let message = format!("retro is up: {http_url} (data in {}){webhooks}{nats}", data_dir.display());
     Instance { pid: std::process::id(), nats_url, http_url, bridge_url }.write(data_dir)?;
     output::print_notice(&message);
     Ok(())
+}
+
+/// Describes how to reach the broker, without its password.
+fn describe_broker(nats_url: &str, data_dir: &Path) -> String {
+    let address = nats_url.rsplit_once('@').map_or(nats_url, |(_, address)| address);
+    let address = address.trim_start_matches("nats://");
+    format!("; NATS at {address}, with its login in {}", Instance::path(data_dir).display())
 }
 
 /// Locks the data folder and returns the lock file. Two processes on one data folder would corrupt the

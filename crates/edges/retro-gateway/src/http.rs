@@ -70,7 +70,7 @@ async fn context(
 /// Query parameters of a search.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-struct SearchQuery {
+pub(crate) struct SearchQuery {
     /// What to search for, in plain text. At most 4,096 bytes are read.
     query: String,
     /// Maximum number of memories and rules to find, from 1 to 20.
@@ -95,6 +95,22 @@ struct SearchQuery {
     run: Option<RunId>,
 }
 
+impl SearchQuery {
+    /// Returns the search. Fails if it finds too many, or if it says nowhere to search.
+    pub(crate) fn into_request(self) -> Result<SearchRequest, Problem> {
+        let Self { query, k: limit, workflow, step, repo, repo_visibility: visibility, run } = self;
+        if !(1..=FOUND_MAX).contains(&limit) {
+            return Err(Problem::invalid_field("k", format!("expected a number from 1 to {FOUND_MAX}")));
+        }
+        if workflow.is_none() && repo.is_none() {
+            let detail = "name the run's workflow, or a repository with `repo` to search its rules only";
+            return Err(Problem::invalid_field("workflow", detail));
+        }
+        let repository = repo.map(|repo| RunRepository { repo, visibility });
+        Ok(SearchRequest { query, limit, workflow, step, repository, run })
+    }
+}
+
 /// Returns the default of `k`: few enough to read each of them.
 const fn default_found() -> usize {
     5
@@ -108,17 +124,7 @@ async fn search(
     Caller(tenant): Caller,
     QueryParams(asked): QueryParams<SearchQuery>,
 ) -> Result<Json<SearchAnswer>, Problem> {
-    let SearchQuery { query, k: limit, workflow, step, repo, repo_visibility: visibility, run } = asked;
-    if !(1..=FOUND_MAX).contains(&limit) {
-        return Err(Problem::invalid_field("k", format!("expected a number from 1 to {FOUND_MAX}")));
-    }
-    if workflow.is_none() && repo.is_none() {
-        let detail = "name the run's workflow, or a repository with `repo` to search its rules only";
-        return Err(Problem::invalid_field("workflow", detail));
-    }
-    let repository = repo.map(|repo| RunRepository { repo, visibility });
-    let request = SearchRequest { query, limit, workflow, step, repository, run };
-    Ok(Json(gateway.search(&tenant, request).await))
+    Ok(Json(gateway.search(&tenant, asked.into_request()?).await))
 }
 
 /// Query parameters of a memory read.
@@ -155,7 +161,7 @@ async fn memory(
     answer.map(Json).map_err(|unnamed| unresolved_problem(&unnamed))
 }
 
-fn unresolved_problem(unnamed: &UnresolvedRef) -> Problem {
+pub(crate) fn unresolved_problem(unnamed: &UnresolvedRef) -> Problem {
     match unnamed {
         UnresolvedRef::Missing(name) => Problem::not_found("memory", name),
         // The candidates may be memories of repositories that the agent is told nothing of.
@@ -178,13 +184,16 @@ async fn feedback(
         return Err(Refusal::InsufficientScope(&[AccessScope::Operate]).into_response());
     }
     let answer = gateway.give_feedback(&principal.tenant, &request).await;
-    let problem = |error| match error {
+    answer.map(Json).map_err(|error| feedback_problem(error).into_response())
+}
+
+pub(crate) fn feedback_problem(error: FeedbackError) -> Problem {
+    match error {
         FeedbackError::Field(FeedbackFieldError { field, problem }) => {
             Problem::invalid_field(field, format!("`{field}` {problem}"))
         }
         FeedbackError::Memory(unnamed) => unresolved_problem(&unnamed),
-    };
-    answer.map(Json).map_err(|error| problem(error).into_response())
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod agent_requests;
 mod answer;
 mod context_cache;
 mod feedback;
@@ -14,6 +15,7 @@ mod task_embedder;
 mod testing;
 mod tokens;
 
+pub use agent_requests::AgentResponder;
 pub use answer::{
     ContextAnswer, ContextRequest, FOUND_MAX, FoundEntry, MemoryAnswer, MemoryReader, MemoryText, Recording,
     RulesAnswer, SearchAnswer, SearchRequest, TaskRanking,

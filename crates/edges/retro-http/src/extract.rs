@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
 
-use crate::body_budget::{BodyLimits, read_body};
+use crate::body_budget::{BodyLimits, ReadBodyError, read_body};
 use crate::problem::Problem;
 
 /// Maximum size of a JSON body, in bytes. A request contains a handful of names of at most 256 bytes each; 64
@@ -38,7 +38,7 @@ impl<T: DeserializeOwned, S: Send + Sync, const BYTES_MAX: usize> FromRequest<S>
         }
         let limits = BodyLimits::new(BYTES_MAX, Duration::from_secs(BODY_READ_S_MAX));
         let bytes = read_body(request, limits).await?;
-        read_json(&bytes).map(Self)
+        parse_json(&bytes, BYTES_MAX).map(Self)
     }
 }
 
@@ -54,7 +54,12 @@ pub fn media_type(headers: &HeaderMap) -> String {
     named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+/// Parses a JSON body of at most `bytes_max` bytes. Fails with the problem that [`JsonBody`] would answer, for bodies that
+/// do not come over HTTP.
+pub fn parse_json<T: DeserializeOwned>(bytes: &[u8], bytes_max: usize) -> Result<T, Problem> {
+    if bytes.len() > bytes_max {
+        return Err(ReadBodyError::TooLarge(bytes_max).into());
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();

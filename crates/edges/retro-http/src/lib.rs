@@ -26,7 +26,8 @@ pub use body_budget::{
     ReadBodyError,
 };
 pub use extract::{
-    BODY_BYTES_MAX, BODY_READ_S_MAX, JsonBody, PathId, QueryParams, is_json, media_type, negotiate_media_type,
+    BODY_BYTES_MAX, BODY_READ_S_MAX, JsonBody, PathId, QueryParams, is_json, media_type,
+    negotiate_media_type, parse_json,
 };
 pub use health::{Probes, Readiness, ReadyCheck, Scrape, describe_health_routes, health_routes};
 pub use idempotency::{

@@ -136,6 +136,9 @@ pub struct Config {
     /// 5. `retro migrate` raises existing streams to this number without loss, and never lowers one.
     #[schemars(range(min = 1, max = 5))]
     pub nats_replicas: u8,
+    /// `false` to answer agents over HTTP only. Otherwise a gateway also answers requests on `retro.agents.…` at the
+    /// broker, whose permissions decide who may ask for which tenant: no access token is needed there.
+    pub nats_agents: bool,
     /// Path of the nats-server binary to supervise. By default, `PATH` and the project's tools folder are
     /// searched.
     #[schemars(example = "/usr/local/bin/nats-server")]
@@ -322,6 +325,7 @@ impl Default for Config {
             nats_tls: NatsTls::Auto,
             nats_inbox_prefix: None,
             nats_replicas: 1,
+            nats_agents: true,
             nats_server: None,
             nats_port: 0,
             streams_mib: 4864,

@@ -9,8 +9,13 @@
 //! **Accounts.** Permissions alone do not isolate tenants. A publisher names the reply subject to which the
 //! stream's acknowledgement is sent, and the server does not check whether the publisher may use that
 //! subject, which may be another user's inbox or the subject of changes. Each tenant therefore has its own
-//! account, with imports from ours: a service to publish its own runs, and a stream for each kind of its own
-//! announcements. The reply subject is then a subject of the tenant's own account.
+//! account, with imports from ours: a service to publish its own runs, one for each request of its agents, and a stream
+//! for each kind of its own announcements. The reply subject is then a subject of the tenant's own account.
+//!
+//! **Answers.** Requests of agents come from accounts and inboxes that the gateway cannot know, so no list of subjects
+//! could contain where it answers. It may send one message to the reply subject of each message that it receives,
+//! within [`ANSWER_EXPIRES_S`], and nothing to any other. It may subscribe to requests only in the queue group of the
+//! gateways, so no process with its password can listen to the requests that another one answers.
 //!
 //! **Reserved for [`BrokerUser::Setup`]**: creating or changing streams and consumers. A user that may create a
 //! consumer can make the server push the messages of a stream to any subject, past its own permissions. No user
@@ -25,7 +30,9 @@
 //! **Known limits.** Roles share an account: a compromised role can have JetStream reply to a subject of its
 //! choice, and so wake a stage or announce a change. That changes nothing, because stages only work on what
 //! is due in the database. A role can read any message in the stream of its consumer. The counter receives
-//! every event anyway, and the others see which retrospectives are woken, which is also in the database. The
+//! every event anyway, and the others see which retrospectives are woken, which is also in the database. The gateway may
+//! answer every message that it receives: a compromised one could confirm an announcement to the relay that no stream
+//! has stored, so that a tenant's reader does not hear of a change. The
 //! intake stream remembers a message id for its shortest window (100 ms), whoever sent it: an engine that
 //! guesses another tenant's `Nats-Msg-Id` in time could have that message dropped as a duplicate; the gateway
 //! and `retro emit` send none. The limits of a stream are shared: an engine that fills it blocks the others.
@@ -34,6 +41,7 @@ use std::fmt;
 
 use retro_core::id::Tenant;
 
+use crate::agents::{AGENT_QUEUE, AGENT_SERVICE, AgentOperation};
 use crate::stream::{ANNOUNCEMENTS, BODIES, BODIES_BUCKET, GITHUB, INTAKE, WORK};
 use crate::{DurableConsumer, Role, subject};
 
@@ -44,7 +52,7 @@ pub enum BrokerUser {
     Role(Role),
     /// `retro migrate`, which provisions streams and consumers.
     Setup,
-    /// Engines of a tenant, which publish its finished runs.
+    /// Engines and agents of a tenant, which publish its finished runs and ask for its memories.
     Engine(Tenant),
     /// Programs of a tenant that subscribe to its announcements: changes of its memories, reports that are ready, and
     /// stored dead letters. Announcements contain ids, no texts.
@@ -56,9 +64,16 @@ pub enum BrokerUser {
 pub struct Permissions {
     /// Subjects that the user may publish to, requests and acknowledgements included.
     pub publish: Vec<String>,
-    /// Subjects that the user may subscribe to.
+    /// Subjects that the user may subscribe to. A queue group after the subject, separated by a blank, permits only
+    /// subscriptions of that group.
     pub subscribe: Vec<String>,
+    /// `true` if the user may answer each message that it receives, once and within [`ANSWER_EXPIRES_S`].
+    pub answers: bool,
 }
+
+/// Time in which the gateway may answer a request, in seconds: longer than the longest timeout of an answer
+/// (`context_timeout_ms`, at most a minute).
+pub const ANSWER_EXPIRES_S: u32 = 90;
 
 impl BrokerUser {
     /// Lists every user of a fleet that serves these tenants.
@@ -82,10 +97,10 @@ impl BrokerUser {
                 (role_subjects(*role), subscribed_subjects(*role).into_iter().chain([own_inbox]).collect())
             }
             Self::Setup => (setup_subjects(), vec![own_inbox]),
-            Self::Engine(tenant) => (vec![tenant_subjects(subject::RUN_COMPLETED, tenant)], vec![own_inbox]),
+            Self::Engine(tenant) => (service_subjects(tenant).collect(), vec![own_inbox]),
             Self::Reader(tenant) => (Vec::new(), announcement_subjects(tenant).to_vec()),
         };
-        Permissions { publish, subscribe }
+        Permissions { publish, subscribe, answers: *self == Self::Role(Role::Gateway) }
     }
 }
 
@@ -157,7 +172,15 @@ fn subscribed_subjects(role: Role) -> Vec<String> {
             .unwrap_or_default(),
         Role::Relay => vec![subject::OUTBOX_WRITTEN.to_owned()],
         // It caches memories, and reads the changed ones again.
-        Role::Gateway => vec![all_below(subject::MEMORY_CHANGED)],
+        Role::Gateway => {
+            let requests =
+                AgentOperation::ALL.iter().map(|one| format!("{} {AGENT_QUEUE}", one.subject_of_all()));
+            [all_below(subject::MEMORY_CHANGED)]
+                .into_iter()
+                .chain(requests)
+                .chain(discovery_subjects())
+                .collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -188,7 +211,20 @@ fn setup_subjects() -> Vec<String> {
         let DurableConsumer { name, stream, .. } = durable;
         ["INFO", "CREATE"].map(|verb| format!("$JS.API.CONSUMER.{verb}.{stream}.{name}"))
     });
-    streams.chain(durables).collect()
+    // An operator lists the gateways that answer agents, with `nats micro`.
+    streams.chain(durables).chain(discovery_subjects()).collect()
+}
+
+/// Returns the subjects on which tools find the gateways that answer agents: those of every service, of this one, and of
+/// one process.
+fn discovery_subjects() -> [String; 3] {
+    ["$SRV.*".to_owned(), format!("$SRV.*.{AGENT_SERVICE}"), format!("$SRV.*.{AGENT_SERVICE}.*")]
+}
+
+/// Returns the subjects to which a tenant's engines and agents may publish, each of which is a service of ours.
+fn service_subjects(tenant: &Tenant) -> impl Iterator<Item = String> {
+    let requests = AgentOperation::ALL.iter().map(|operation| operation.subject_of_tenant(tenant));
+    [tenant_subjects(subject::RUN_COMPLETED, tenant)].into_iter().chain(requests)
 }
 
 fn tenant_subjects(prefix: &str, tenant: &Tenant) -> String {
@@ -225,25 +261,27 @@ fn render_accounts(tenants: &[Tenant], login: &dyn Fn(&BrokerUser) -> String) ->
     )
 }
 
-/// Renders the exports to a tenant's account: a service to publish runs, which returns only the
-/// acknowledgement, and the streams of its announcements.
+/// Renders the exports to a tenant's account: the services to publish runs, which returns only the acknowledgement, and
+/// to ask for memories, and the streams of its announcements.
 fn render_exports(tenant: &Tenant) -> String {
-    let (account, runs) = (account_name(tenant), tenant_subjects(subject::RUN_COMPLETED, tenant));
-    let streams = announcement_subjects(tenant)
-        .map(|subject| format!("      {{ stream: \"{subject}\", accounts: [\"{account}\"] }}\n"));
-    format!("      {{ service: \"{runs}\", accounts: [\"{account}\"] }}\n{}", streams.concat())
+    let account = account_name(tenant);
+    let export = |kind: &str, subject: String| {
+        format!("      {{ {kind}: \"{subject}\", accounts: [\"{account}\"] }}\n")
+    };
+    let services = service_subjects(tenant).map(|subject| export("service", subject));
+    services.chain(announcement_subjects(tenant).map(|subject| export("stream", subject))).collect()
 }
 
 fn render_account(tenant: &Tenant, render: &dyn Fn(&BrokerUser) -> String) -> String {
-    let (account, runs) = (account_name(tenant), tenant_subjects(subject::RUN_COMPLETED, tenant));
-    let streams = announcement_subjects(tenant)
-        .map(|subject| format!("      {{ stream: {{ account: RETRO, subject: \"{subject}\" }} }}\n"));
+    let account = account_name(tenant);
+    let import = |kind: &str, subject: String| {
+        format!("      {{ {kind}: {{ account: RETRO, subject: \"{subject}\" }} }}\n")
+    };
+    let services = service_subjects(tenant).map(|subject| import("service", subject));
+    let imports: String =
+        services.chain(announcement_subjects(tenant).map(|subject| import("stream", subject))).collect();
     let users: String = BrokerUser::tenant_users(tenant).iter().map(render).collect();
-    format!(
-        "  \"{account}\" {{\n    imports: [\n      {{ service: {{ account: RETRO, subject: \"{runs}\" }} \
-         }}\n{}    ]\n    users: [\n{users}    ]\n  }}\n",
-        streams.concat()
-    )
+    format!("  \"{account}\" {{\n    imports: [\n{imports}    ]\n    users: [\n{users}    ]\n  }}\n")
 }
 
 fn account_name(tenant: &Tenant) -> String {
@@ -264,10 +302,14 @@ pub fn password_key(user: &BrokerUser) -> String {
 }
 
 fn render_user(user: &BrokerUser, login: &str) -> String {
-    let Permissions { publish, subscribe } = user.permissions();
+    let Permissions { publish, subscribe, answers } = user.permissions();
+    let answers = match answers {
+        true => format!("          allow_responses: {{ max: 1, expires: \"{ANSWER_EXPIRES_S}s\" }}\n"),
+        false => String::new(),
+    };
     format!(
         "      {{\n        {login}\n        permissions: {{\n          publish: {publish}\n\
-         \x20         subscribe: {subscribe}\n        }}\n      }}\n",
+         \x20         subscribe: {subscribe}\n{answers}        }}\n      }}\n",
         publish = render_subjects(&publish),
         subscribe = render_subjects(&subscribe),
     )

@@ -102,6 +102,25 @@ impl Bus {
         self.client.publish(subject, Bytes::new()).await
     }
 
+    /// Answers a request of an agent. The broker stores nothing, so this step needs no label.
+    pub(crate) async fn answer_agent(
+        &self,
+        reply: Subject,
+        headers: Option<HeaderMap>,
+        answer: Bytes,
+    ) -> Result<(), CorePublishError> {
+        match headers {
+            Some(headers) => self.client.publish_with_headers(reply, headers, answer).await,
+            None => self.client.publish(reply, answer).await,
+        }
+    }
+
+    /// Asks the processes of a service about themselves and returns the first answer. It changes nothing, so this step
+    /// needs no label.
+    pub(crate) async fn ask_services(&self, subject: Subject) -> Result<Message, RequestError> {
+        self.client.request(subject, Bytes::new()).await
+    }
+
     /// Requests messages of a consumer, which the broker sends to the subject `inbox`.
     pub(crate) async fn request_messages(
         &self,

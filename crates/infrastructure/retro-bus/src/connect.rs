@@ -4,6 +4,7 @@ mod credential;
 mod problem;
 mod security;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -52,6 +53,8 @@ pub struct BusConfig {
     pub inbox_prefix: Option<String>,
     /// Number of servers that store each stream: 1, 3 or 5. Only a process that provisions uses it.
     pub replicas: u8,
+    /// Maximum number of messages of a subscription that wait in this process; `None` for the client's own (65,536).
+    pub waiting_messages_max: Option<usize>,
 }
 
 impl BusConfig {
@@ -65,6 +68,7 @@ impl BusConfig {
             security: ConnectionSecurity::default(),
             inbox_prefix: None,
             replicas: 1,
+            waiting_messages_max: None,
         }
     }
 
@@ -179,6 +183,10 @@ impl Bus {
         }
         let options = login_options(&config.security, login).custom_inbox_prefix(&inbox_prefix);
         let options = config.security.secure_options(options);
+        let options = match config.waiting_messages_max {
+            Some(max) => options.subscription_capacity(max),
+            None => options,
+        };
         let problems = ConnectionProblems::new(config.security, named);
         let refusals = PermissionViolations::default();
         let losses = ConnectionLosses::default();
@@ -304,12 +312,17 @@ fn watch_connection(
 ) -> ConnectOptions {
     let (refusals, losses, noted, failed) =
         (refusals.clone(), losses.clone(), problems.clone(), problems.clone());
+    let drops = AtomicU64::new(0);
     options
         .event_callback(move |event| {
             refusals.record_event(&event);
             losses.record_event(&event);
             noted.record_event(&event);
-            async move { log_event(&event) }
+            let dropped = match event {
+                Event::SlowConsumer(_) => drops.fetch_add(1, Ordering::Relaxed) + 1,
+                _ => 0,
+            };
+            async move { log_event(&event, dropped) }
         })
         // Only this callback learns why an attempt failed. It leaves the choice of the server to the client.
         .reconnect_to_server_callback(move |servers, _| {
@@ -345,14 +358,21 @@ fn parse_addresses(url: &str) -> Result<Vec<ServerAddr>, BusError> {
         .map_err(|error| BusError::Address(error.to_string()))
 }
 
-fn log_event(event: &Event) {
+/// Logs an event. `dropped` is the number of messages that the client has dropped so far, if the event is about one.
+fn log_event(event: &Event, dropped: u64) {
     match event {
+        // One event for each message, in bursts of thousands: a line each would make the burst worse.
+        Event::SlowConsumer(_) if !dropped.is_power_of_two() => {}
+        Event::SlowConsumer(subscription) => warn!(
+            "the broker's client: subscription {subscription} has too many messages waiting; {dropped} dropped since the \
+             start"
+        ),
         Event::Connected => info!("connected to the broker"),
         Event::Disconnected => warn!("lost the connection to the broker; reconnecting"),
         Event::LameDuckMode | Event::Draining | Event::Closed => info!("the broker's connection is {event}"),
         // Repeated at every attempt to reconnect; the disconnect was already logged.
         Event::ClientError(_) => debug!("the broker's client: {event}"),
-        Event::SlowConsumer(_) | Event::ServerError(_) => warn!("the broker's client: {event}"),
+        Event::ServerError(_) => warn!("the broker's client: {event}"),
     }
 }
 

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod agent_service;
 pub mod backoff;
 mod broker_calls;
 pub mod connect;
@@ -18,6 +19,7 @@ pub mod server;
 pub mod stream_check;
 pub mod topology;
 
+pub use agent_service::serve_agents;
 pub use connect::{Bus, BusConfig, BusError, ClientCertificate, ConnectionSecurity, CredentialFile, TlsMode};
 pub use consume::{ACK_WAIT, ATTEMPTS_MAX, Subscription, run_consumer, run_reconciler};
 pub use consumer_lag::{ConsumerLag, ConsumerProgress};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use retro_bus::{Bus, BusConfig, BusError, NatsServer, Role, TopologyMode, topology};
 use retro_config::Config;
+use retro_events::agents::AgentOperation;
 use retro_http::ServerCertificate;
 use serde::Serialize;
 use tokio::net::TcpListener;
@@ -138,17 +139,26 @@ async fn check_broker(config: &Config, running: Option<&Instance>) -> anyhow::Re
     }
     let (path, version) = NatsServer::find_usable(config.nats_server.as_deref()).await?;
     if let Some(instance) = running {
-        check_broker_answers(config, &instance.nats_url)
+        let bus = check_broker_answers(config, &instance.nats_url)
             .await
             .with_context(|| format!("the broker of `retro up` (pid {})", instance.pid))?;
-        return Ok(format!("{} {version} answers", path.display()));
+        return Ok(format!("{} {version} answers{}", path.display(), describe_agent_service(&bus).await));
     }
     Ok(format!("{} {version}", path.display()))
 }
 
+/// Returns where agents are answered, or that nobody answers them.
+async fn describe_agent_service(bus: &Bus) -> String {
+    let subject = format!("{}.<tenant>", AgentOperation::Context.subject_prefix());
+    match bus.finds_agent_service().await {
+        true => format!("; agents are answered on {subject}"),
+        false => format!("; nobody answers agents on {subject} (nats_agents)"),
+    }
+}
+
 /// Sends a small request to the broker and checks that its streams belong to this database. A broker that
-/// refuses the request or has no streams yet passes.
-async fn check_broker_answers(config: &Config, url: &str) -> anyhow::Result<()> {
+/// refuses the request or has no streams yet passes. Returns the connection.
+async fn check_broker_answers(config: &Config, url: &str) -> anyhow::Result<Bus> {
     let bus = Bus::connect(BusConfig {
         topology_mode: TopologyMode::Verify,
         ..broker::bus_config(config, url, "retro-doctor")
@@ -164,7 +174,7 @@ async fn check_broker_answers(config: &Config, url: &str) -> anyhow::Result<()> 
             other => bail!("{other}"),
         }
     }
-    Ok(())
+    Ok(bus)
 }
 
 async fn check_http_address(config: &Config, running: Option<&Instance>) -> anyhow::Result<String> {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use retro_bus::{BodyStore, NatsIntakePublisher, Role, listen_for_memory_changes};
+use retro_bus::{BodyStore, NatsIntakePublisher, Role, listen_for_memory_changes, serve_agents};
 use retro_config::{Config, Secret};
 use retro_core::time::Clock as _;
-use retro_gateway::{Gateway, IngestService, LessonSaver};
+use retro_gateway::{AgentResponder, Gateway, IngestService, LessonSaver};
 use retro_github::{Bridge, Publishers, WebhookPublisher, WebhookSecrets};
 use retro_http::{
     Authenticator, BodyBudget, BudgetBounds, HttpServer, Idempotency, Probes, ServerCertificate,
@@ -206,6 +206,7 @@ impl RunningProcess {
             let store = &self.process.store;
             // Also loads the tokenizer's vocabulary, which only these routes need.
             let gateway = self.start_gateway();
+            self.start_agent_service(&gateway);
             let redact: SharedRedactFn =
                 Arc::new(|text: &str| Redactor::shared().redact_text(text).into_owned());
             let (policies, outbox) = (self.process.policies.clone(), self.outbox.clone());
@@ -284,6 +285,19 @@ impl RunningProcess {
         self.tasks.spawn(listen_for_memory_changes(bus.clone(), changed, self.stop.clone()));
         self.tasks.spawn(worker.run(self.stop.clone()));
         gateway.with_timeout(Duration::from_millis(config.context_timeout_ms))
+    }
+
+    /// Starts to answer agents over the broker, once the process is ready: the broker gives requests to any gateway that
+    /// subscribes, and knows no readiness.
+    fn start_agent_service(&self, gateway: &Gateway) {
+        let Some(bus) = self.process.agents_bus.clone() else { return };
+        let (service, started) = (Arc::new(AgentResponder::new(gateway.clone())), SystemClock.now());
+        let (ready, stop) = (self.ready.clone(), self.stop.clone());
+        self.tasks.spawn(async move {
+            if stop.run_until_cancelled(ready.wait_until_ready()).await.is_some() {
+                serve_agents(bus, service, started, stop).await;
+            }
+        });
     }
 
     fn build_bridge(&self) -> Bridge {

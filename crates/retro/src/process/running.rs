@@ -25,6 +25,8 @@ pub(crate) struct Process {
     /// Handle to the same database with its own connection pool, for agents' requests.
     pub(crate) agents: Arc<dyn AgentStore>,
     pub(crate) bus: Bus,
+    /// Connection for requests of agents over the broker; `None` if this process does not answer them.
+    pub(crate) agents_bus: Option<Bus>,
     pub(crate) policies: Arc<PolicySource>,
     /// Source of the embeddings for comparing lessons; `None` for the built-in embedder.
     pub(crate) vectors: Option<Arc<dyn EmbeddingSource>>,

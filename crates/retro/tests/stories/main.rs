@@ -1,6 +1,7 @@
 //! Tests the whole program from outside: the built binary, a real broker and real files.
 
 mod access_tokens;
+mod agents_over_nats;
 mod bodies;
 mod bridge;
 mod broker_cluster;

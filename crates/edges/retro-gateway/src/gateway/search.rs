@@ -124,7 +124,8 @@ impl From<FoundMemory> for FoundEntry {
 }
 
 impl SearchAnswer {
-    fn empty(run: Option<&RunId>, reason: &str) -> Self {
+    /// Returns an empty response that gives this reason.
+    pub(crate) fn empty(run: Option<&RunId>, reason: &str) -> Self {
         Self {
             memories: Vec::new(),
             text: String::new(),
@@ -138,7 +139,7 @@ impl SearchAnswer {
 
 impl Recording {
     /// Returns the outcome if nothing was to be recorded, or could be.
-    const fn of_unrecorded(run: Option<&RunId>) -> Self {
+    pub(crate) const fn of_unrecorded(run: Option<&RunId>) -> Self {
         if run.is_some() { Self::Nothing } else { Self::Preview }
     }
 }

@@ -158,6 +158,10 @@ instruments! {
     /// Steps and repositories from whose memories and rules answers were chosen: from the cache of the gateway (memory), or
     /// from the database.
     CONTEXT_SCOPES: Counter["retro.source"] = "retro.context.scopes", "{scope}";
+    /// Requests of agents over the broker, by operation and outcome: answered (with nothing and the reason included),
+    /// refused (unreadable, too large, or about what the agent may not see), busy (answered with nothing, because too many
+    /// are in progress) or no_reply (ignored, because it names no subject for the answer).
+    AGENT_REQUESTS: Counter["retro.operation", "retro.outcome"] = "retro.agents.requests", "{request}";
     /// Duration of a context answer.
     CONTEXT_DURATION: Histogram[] = "retro.context.duration", "s", ANSWER_S;
     /// Memories presented to runs, previews not included.

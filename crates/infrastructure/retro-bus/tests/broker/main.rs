@@ -1,6 +1,7 @@
 //! Tests the bus against a real nats-server.
 #![expect(clippy::unwrap_used, reason = "clippy does not recognize shared test helpers as tests")]
 
+mod agents;
 mod attempts;
 mod consume;
 mod crash;

@@ -7,14 +7,20 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-const INBOX: &str = "_INBOX.stories.answer";
-const MESSAGES: &str = "_INBOX.stories.messages";
+/// Prefix of the subjects on which a user without restrictions is answered.
+const INBOX_PREFIX: &str = "_INBOX";
 
 /// A connection to the broker.
 pub(crate) struct NatsConnection {
     stream: BufReader<TcpStream>,
     /// Messages of a stream that arrived before an awaited response.
     received: VecDeque<RawMessage>,
+    /// Subject for responses.
+    inbox: String,
+    /// Subject for messages of a stream.
+    messages: String,
+    /// Number of requests with a subject of their own for the answer.
+    requests: u64,
 }
 
 /// A message as sent over the wire.
@@ -34,13 +40,52 @@ impl RawMessage {
 
 impl NatsConnection {
     pub(crate) async fn connect(url: &str) -> Self {
+        Self::connect_with_inbox(url, INBOX_PREFIX).await
+    }
+
+    /// Connects as a user that is answered below this prefix only.
+    pub(crate) async fn connect_with_inbox(url: &str, prefix: &str) -> Self {
         let stream = BufReader::new(TcpStream::connect(parse_host(url)).await.expect("the broker answers"));
-        let mut wire = Self { stream, received: VecDeque::new() };
+        let (inbox, messages) = (format!("{prefix}.stories.answer"), format!("{prefix}.stories.messages"));
+        let options = build_connect_options(url);
+        let hello = format!("CONNECT {options}\r\nSUB {inbox} 1\r\nSUB {messages} 2\r\nSUB {inbox}.* 3\r\n");
+        let mut wire = Self { stream, received: VecDeque::new(), inbox, messages, requests: 0 };
         assert!(wire.read_line().await.starts_with("INFO "));
-        let hello = build_connect_options(url);
-        wire.write_bytes(format!("CONNECT {hello}\r\nSUB {INBOX} 1\r\nSUB {MESSAGES} 2\r\n").as_bytes())
-            .await;
+        wire.write_bytes(hello.as_bytes()).await;
         wire
+    }
+
+    /// Sends a request and returns the first answer. If nobody listens, its payload is empty.
+    pub(crate) async fn request(&mut self, subject: &str, payload: &str) -> RawMessage {
+        // Further answers of several services must not be taken for answers to the next request.
+        self.requests += 1;
+        let reply = format!("{}.{}", self.inbox, self.requests);
+        self.send_request(subject, &reply, payload).await;
+        loop {
+            let (_, message) = self.receive_message().await;
+            if message.subject == reply {
+                return message;
+            }
+        }
+    }
+
+    /// Sends a request that the broker refuses and returns the broker's reason.
+    pub(crate) async fn request_refused(&mut self, subject: &str, payload: &str) -> String {
+        let reply = self.inbox.clone();
+        self.send_request(subject, &reply, payload).await;
+        loop {
+            let line = self.read_line().await;
+            if let Some(reason) = line.strip_prefix("-ERR ") {
+                return reason.to_owned();
+            }
+            assert_eq!(line, "PING", "the broker passes the request on");
+            self.write_bytes(b"PONG\r\n").await;
+        }
+    }
+
+    async fn send_request(&mut self, subject: &str, reply: &str, payload: &str) {
+        let line = format!("PUB {subject} {reply} {}\r\n{payload}\r\n", payload.len());
+        self.write_bytes(line.as_bytes()).await;
     }
 
     /// Publishes a message and returns JetStream's response.
@@ -52,7 +97,7 @@ impl NatsConnection {
         head.push_str("\r\n");
         let whole = head.len() + message.payload.len();
         let mut bytes =
-            format!("HPUB {} {INBOX} {} {whole}\r\n{head}", message.subject, head.len()).into_bytes();
+            format!("HPUB {} {} {} {whole}\r\n{head}", message.subject, self.inbox, head.len()).into_bytes();
         bytes.extend(&message.payload);
         bytes.extend(b"\r\n");
         self.write_bytes(&bytes).await;
@@ -65,7 +110,7 @@ impl NatsConnection {
             self.request_api(&format!("STREAM.INFO.{stream}"), &Value::Null).await["state"]["messages"]
                 .as_u64()
                 .expect("a count");
-        let reader = json!({"stream_name": stream, "config": {"deliver_subject": MESSAGES, "ack_policy": "none",
+        let reader = json!({"stream_name": stream, "config": {"deliver_subject": self.messages, "ack_policy": "none",
             "deliver_policy": "all", "inactive_threshold": 1_000_000_000}});
         let created = self.request_api(&format!("CONSUMER.CREATE.{stream}"), &reader).await;
         let name = created["name"].as_str().unwrap_or_else(|| panic!("no consumer: {created}")).to_owned();
@@ -86,7 +131,7 @@ impl NatsConnection {
     /// Fetches the next message of a consumer and answers it without handling it, as any client of the broker
     /// could.
     pub(crate) async fn answer_next_message(&mut self, stream: &str, consumer: &str, answer: &str) {
-        let ask = format!("PUB $JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer} {INBOX} 0\r\n\r\n");
+        let ask = format!("PUB $JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer} {} 0\r\n\r\n", self.inbox);
         self.write_bytes(ask.as_bytes()).await;
         loop {
             let line = self.read_line().await;
@@ -109,8 +154,8 @@ impl NatsConnection {
     /// Sends a request to the JetStream API and returns the response.
     pub(crate) async fn request_api(&mut self, what: &str, about: &Value) -> Value {
         let about = if about.is_null() { String::new() } else { about.to_string() };
-        self.write_bytes(format!("PUB $JS.API.{what} {INBOX} {}\r\n{about}\r\n", about.len()).as_bytes())
-            .await;
+        let reply = self.inbox.clone();
+        self.send_request(&format!("$JS.API.{what}"), &reply, &about).await;
         self.receive_answer().await
     }
 

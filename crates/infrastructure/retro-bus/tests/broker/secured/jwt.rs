@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nkeys::KeyPair;
-use retro_events::permissions::Permissions;
+use retro_events::permissions::{ANSWER_EXPIRES_S, Permissions};
 use serde_json::{Value, json};
 
 /// An operator with one account for users, and the system account, without which a server has no JetStream.
@@ -53,9 +53,12 @@ impl Operator {
     pub(super) fn issue_credentials(&self, user: &UserClaims<'_>, expires: Option<i64>) -> String {
         let pair = KeyPair::new_user();
         let mut claims = json!({"type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1});
-        if let Some(Permissions { publish, subscribe }) = &user.permissions {
+        if let Some(Permissions { publish, subscribe, answers }) = &user.permissions {
             claims["pub"] = json!({"allow": publish});
             claims["sub"] = json!({"allow": subscribe});
+            if *answers {
+                claims["resp"] = json!({"max": 1, "ttl": u64::from(ANSWER_EXPIRES_S) * 1_000_000_000});
+            }
         }
         let jwt = sign_jwt(&self.account, &pair.public_key(), user.name, expires, &claims);
         let seed = pair.seed().unwrap();
