@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::reaction::{REACTIONS_MAX, Reaction};
+use super::saved_quotes::SavedQuotes;
 use crate::audience::RunRepository;
 use crate::finding::EvidenceOrigin;
 use crate::id::{MemoryId, Ordinal, RunId, Step};
@@ -84,6 +85,10 @@ pub struct CallSummary {
     /// failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trials: Vec<MemoryTrial>,
+    /// Quotes that the agent of the run gave when it saved lessons, looked for in its trace; `None` if it gave none.
+    /// They come on top of [`SUMMARY_BYTES_MAX`], with about 2 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved_quotes: Option<SavedQuotes>,
     /// Calls in the order of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<SummarizedCall>,
@@ -304,6 +309,7 @@ impl CallSummary {
             kept: sorted(kept),
             kept_calls: sorted(kept_calls),
             trials,
+            saved_quotes: None,
             calls: Vec::new(),
             omitted_calls: 0,
             uncounted_calls: 0,

@@ -6,14 +6,16 @@ use strum::IntoStaticStr;
 
 use super::no_lesson::NoLessonReason;
 use super::remedies::{ContrastSupport, is_replaced, judge_failures, refuting_reason};
-use crate::calls::{Contrast, UnneededMemory, WindowSummaries};
+use crate::calls::{Contrast, QuoteCheck, SummaryContent, UnneededMemory, WindowSummaries};
 use crate::feedback::Feedback;
 use crate::finding::{
-    CheckedAnswer, Contradiction, Finding, FindingKind, MemoryVerdict, Quote, SAME_CALL_AGAIN, VerdictRecord,
+    CheckedAnswer, Contradiction, EvidenceOrigin, Finding, FindingKind, MemoryVerdict, Quote,
+    SAME_CALL_AGAIN, VerdictRecord,
 };
 use crate::id::{MemoryId, MutationId, RetrospectiveId, RunId, Step};
 use crate::memory::MutationSummary;
 use crate::retrospective::{Investigation, PresentedMemory, Retrospective, find_transient_run};
+use crate::trajectory::QuotePlace;
 
 /// A request to change memories, addressed to the writer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +51,18 @@ pub enum MutationKind {
         /// Other runs that show the same, as far as call summaries tell; `None` if only this run does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         support: Option<ContrastSupport>,
+    },
+    /// The quote that the agent of a run gave when it saved a lesson was looked for in the trace of the run.
+    CheckQuote {
+        /// Memory of the lesson.
+        memory: MemoryId,
+        /// Run of the agent.
+        run: RunId,
+        /// Place in the trace where the quote was found; `None` if the trace does not contain it.
+        place: Option<QuotePlace>,
+        /// Origin of what the run shows.
+        #[serde(default, skip_serializing_if = "EvidenceOrigin::is_unknown")]
+        origin: EvidenceOrigin,
     },
     /// A run shows that a memory is wrong.
     Contradict {
@@ -102,7 +116,9 @@ impl MutationKind {
     pub(super) fn summarize(&self) -> MutationSummary {
         let (run, about) = match self {
             Self::Observe { run, finding, .. } => (Some(run.clone()), finding.title.clone()),
-            Self::Contradict { memory, run, .. } => (Some(run.clone()), memory.to_string()),
+            Self::CheckQuote { memory, run, .. } | Self::Contradict { memory, run, .. } => {
+                (Some(run.clone()), memory.to_string())
+            }
             Self::Credit { memory, run, verdict, .. } => {
                 (Some(run.clone()), format!("{memory}: {}", verdict.as_str()))
             }
@@ -128,7 +144,28 @@ pub fn build_batch(
     let contrast = Contrast::of_window(window);
     let widens = retrospective.policy.widen_repositories;
     let contrast = if widens { contrast } else { contrast.confine_to_repositories() };
-    settle_investigations(retrospective.id, investigations, &contrast)
+    // First, so that an observation finds the runs that are witnesses.
+    let mut batch = request_quote_checks(retrospective.id, window);
+    batch.extend(settle_investigations(retrospective.id, investigations, &contrast));
+    batch
+}
+
+/// Requests what follows from the checks of saved quotes, for all runs of the window.
+fn request_quote_checks(retrospective: RetrospectiveId, window: &WindowSummaries) -> Vec<Mutation> {
+    let checked = window.summaries.iter().filter_map(|stored| match &stored.content {
+        SummaryContent::Summary(summary) => Some((&stored.run, summary.saved_quotes.as_ref()?)),
+        SummaryContent::Unreadable(_) => None,
+    });
+    let requests = checked.flat_map(|(run, quotes)| {
+        quotes.checks.iter().map(|QuoteCheck { memory, place }| MutationKind::CheckQuote {
+            memory: *memory,
+            run: run.clone(),
+            place: *place,
+            origin: quotes.origin.clone(),
+        })
+    });
+    let id = |index| MutationId::of_investigation(retrospective, "quote", 0, index);
+    (0u32..).zip(requests).map(|(index, request)| Mutation { id: id(index), request }).collect()
 }
 
 /// Turns the results of investigations into a batch of mutations, in the order observe, contradict, credit,
@@ -388,7 +425,6 @@ mod tests {
     use crate::finding::LessonCue;
     use crate::id::derive_uuid;
     use crate::retrospective::InvestigationResult;
-    use crate::trajectory::QuotePlace;
 
     fn memory() -> MemoryId {
         MemoryId(derive_uuid("settle", &["memory"]))
@@ -408,7 +444,7 @@ mod tests {
             },
             quote: Quote { place: QuotePlace::Answer { turn: 1, call: 0 }, text: words.to_owned() },
             contradicts: None,
-            origin: crate::finding::EvidenceOrigin::default(),
+            origin: EvidenceOrigin::default(),
         }
     }
 

@@ -185,6 +185,12 @@ pub enum ChangeEffect {
         /// Evidence that was added.
         evidence: Evidence,
     },
+    /// The trace of the run whose agent saved the lesson does not contain the quote that the agent gave. The quote is
+    /// dropped, and the run is no witness.
+    QuoteMissing {
+        /// Run of the agent.
+        run: RunId,
+    },
     /// The lesson was stated anew: because more runs show what they have in common, the same remedy of the same
     /// error, more or less specific, or because an operator worded it. Weight and evidence stay.
     Revised {
