@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use retro_core::recall::{FENCE_HINT, FENCE_TOOL_HINT, hint_at_tools};
 use retro_eval::http_client::configure_client;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
@@ -148,7 +149,13 @@ async fn an_agent_is_told_searches_reads_and_judges_memories_in_both_versions() 
         let context =
             json!({"workflow": WORKFLOW, "step": "deploy", "run_id": run, "task": "Deploy the service"});
         let context = world.fetch_context("default", &context).await;
-        assert_eq!(text_of(&told), json_text(&context, "text"), "the same as over the HTTP API");
+        let text = json_text(&context, "text");
+        assert!(text.contains(FENCE_HINT) && text_of(&told).contains(FENCE_TOOL_HINT), "{told}");
+        assert_eq!(
+            text_of(&told),
+            hint_at_tools(text),
+            "the same as over the HTTP API, but for what to call"
+        );
         assert!(text_of(&told).contains("deploy_service"), "{told}");
 
         let found =

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use super::reaction::{REACTIONS_MAX, Reaction};
 use super::saved_quotes::SavedQuotes;
 use crate::audience::RunRepository;
+use crate::canonical::encode_hex;
 use crate::finding::EvidenceOrigin;
 use crate::id::{MemoryId, Ordinal, RunId, Step};
 use crate::run::{RunFacts, RunOutcome};
@@ -268,7 +269,7 @@ fn hash_text(text: &str) -> u32 {
 pub fn hash_witnesses(origin: &EvidenceOrigin) -> Vec<String> {
     let hash = |name: &String| {
         let digest = Sha256::digest(name.as_bytes());
-        digest.iter().take(WITNESS_HASH_BYTES).map(|byte| format!("{byte:02x}")).collect()
+        encode_hex(&digest[..WITNESS_HASH_BYTES])
     };
     origin.witnesses().iter().map(hash).collect()
 }

@@ -276,6 +276,7 @@ impl World {
             epoch: None,
             at: self.now,
             reason: "given".into(),
+            with_token: None,
         };
         let after = fold_change(self.memories.remove(&id), &change).unwrap().unwrap();
         self.memories.insert(id, after);
