@@ -226,7 +226,7 @@ async fn a_decision_names_the_token_with_which_it_was_made() {
     assert_eq!(said("agent")["with_token"]["name"], "agents");
     let by = format!("anna, with token ci-ops (id {})", id_of("ci-ops"));
     let switches = acme(&["kill-switches", "list"]).await;
-    assert_eq!(switches["items"][0]["engaged"]["with_token"], expected, "{switches}");
+    assert_eq!(switches[0]["engaged"]["with_token"], expected, "{switches}");
     let text = async |words: &[&str]| world.run_retro(&[&["--tenant", "acme"], words].concat()).await.out;
     let shown = text(&["dead-letters", "show", &letter]).await;
     assert!(shown.contains(&format!("discarded by {by} at ")), "{shown}");

@@ -120,7 +120,7 @@ async fn a_run_whose_trace_lacks_the_quote_of_its_agent_confirms_nothing() {
     let why = world.run_json(&["memories", "why", &id]).await.to_string();
     assert!(why.contains("quote not found: the trace of run liar does not contain"), "{why}");
     let reports = world.run_json(&["reports", "list"]).await;
-    let report = json_text(&json_items(&reports)[0], "id").to_owned();
+    let report = json_text(&json_items(&reports)[0]["retrospective"], "id").to_owned();
     let report = world.run_retro(&["reports", "show", &report]).await.out;
     assert!(report.contains("1 quote of an agent was dropped: it is not in the trace"), "{report}");
 
