@@ -69,6 +69,11 @@ impl Instance {
         address.with_context(|| format!("{} is not an address of a `retro up`", self.http_url))
     }
 
+    /// Returns `true` if the HTTP API speaks TLS.
+    pub(crate) fn speaks_tls(&self) -> bool {
+        self.http_url.starts_with("https:")
+    }
+
     /// Fails with advice if the process that wrote the file no longer exists: a killed process leaves its
     /// file behind.
     pub(crate) fn check_alive(&self, data_dir: &Path) -> anyhow::Result<()> {

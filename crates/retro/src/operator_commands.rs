@@ -13,7 +13,7 @@ use retro_core::memory::MemoryScope;
 use retro_core::policy::Policies;
 use retro_core::retrospective::ManualRequest;
 use retro_gateway::{LessonOutcome, LessonSaver};
-use retro_http::TenantLimiter;
+use retro_http::{TenantLimiter, deciding_token};
 use retro_operator::{
     DecisionOutcome, ManualRequests, MemoryCommand, MemoryCommandError, MemoryCommandOutcome, MemoryCommands,
     RuleAdditionOutcome, RuleCommands,
@@ -56,7 +56,9 @@ impl OperatorCommands {
         let clock = Arc::new(SystemClock);
         let manual =
             ManualRetrospectives::new(store.clone(), policies.clone(), clock.clone(), outbox.clone());
-        let writer = Writer::new(store.clone(), policies, clock, outbox).with_vector_source(vectors);
+        let writer = Writer::new(store.clone(), policies, clock, outbox)
+            .with_vector_source(vectors)
+            .with_deciding_token(deciding_token);
         let lesson_saves = TenantLimiter::new(LESSON_SAVES_MAX, TENANT_LESSON_SAVES_MAX);
         Self { store, manual, writer, lesson_saves }
     }

@@ -1,10 +1,11 @@
 //! Requests and responses of `POST /v1/feedback`, independent of the transport.
 
 use retro_core::feedback::{
-    FEEDBACK_BY_CHARS_MAX, FEEDBACK_WHY_BYTES_MAX, FeedbackAcceptance, FeedbackAuthor, FeedbackVerdict,
-    FeedbackWords, GivenFeedback, accept_feedback,
+    FEEDBACK_BY_CHARS_MAX, FEEDBACK_WHY_BYTES_MAX, Feedback, FeedbackAcceptance, FeedbackAuthor,
+    FeedbackVerdict, FeedbackWords, GivenFeedback, accept_feedback,
 };
 use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, Workflow};
+use retro_http::deciding_token;
 use retro_redact::Redactor;
 use retro_store::FeedbackStore;
 use serde::{Deserialize, Serialize};
@@ -175,7 +176,13 @@ pub async fn store_feedback(
     tenant: &Tenant,
     given: &GivenFeedback,
 ) -> retro_store::Result<Option<FeedbackAnswer>> {
-    let decide = |facts: &_| accept_feedback(tenant, given, facts);
+    let token = deciding_token();
+    let decide = |facts: &_| match accept_feedback(tenant, given, facts) {
+        FeedbackAcceptance::New(feedback) => {
+            FeedbackAcceptance::New(Feedback { with_token: token.clone(), ..feedback })
+        }
+        other => other,
+    };
     let accepted = store.record_feedback(tenant, given, &decide).await?;
     let Some(accepted) = accepted else { return Ok(None) };
     let source = given.author.source();

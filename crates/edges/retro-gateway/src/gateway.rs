@@ -138,9 +138,8 @@ impl Gateway {
         let run = request.run_id.as_ref();
         let policy = self.policies.policy_for(&key);
         let step = request.step;
-        if let Some(stop) = self.find_stop(deadline, tenant, Some(&key.workflow), Some(&step)).await {
-            retro_telemetry::metrics::CONTEXT_ANSWERS.add(1, [stop.label()]);
-            return ContextAnswer::empty(run, stop.into_reason());
+        if let Some(stop) = self.find_known_stop(tenant, Some(&key.workflow), Some(&step)) {
+            return stop.answer_context(run);
         }
         let ranking = self.begin_ranking(deadline, tenant, request.task.as_deref());
         let scope =
@@ -170,6 +169,9 @@ impl Gateway {
             }
             None => None,
         };
+        if let Some(stop) = self.find_stop(deadline, tenant, Some(&key.workflow), Some(&step)).await {
+            return stop.answer_context(run);
+        }
         let recall = self.choose_for_run(&prepared, &key, step, run, ranked.as_ref(), &policy);
         let rules = of_repo.map(|(prepared, policy)| {
             let order = ranked.as_ref().map(|task| task.order(&prepared));

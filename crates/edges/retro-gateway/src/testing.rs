@@ -189,6 +189,8 @@ pub(crate) struct FakeStore {
     pub(crate) feedback: Mutex<Vec<(Tenant, Feedback)>>,
     /// Kill switches that are engaged.
     pub(crate) kill_switches: Mutex<Vec<KillSwitchScope>>,
+    /// Kill switch that a person engages while memories are read.
+    pub(crate) engaged_while_reading: Option<KillSwitchScope>,
     /// `true` from the moment on when the database is down.
     pub(crate) went_down: AtomicBool,
 }
@@ -244,6 +246,7 @@ impl RecallStore for FakeStore {
     ) -> Result<Vec<RecallCandidate>> {
         self.check_available().await?;
         *self.loads.lock().unwrap() += 1;
+        self.kill_switches.lock().unwrap().extend(self.engaged_while_reading.clone());
         let mut presented: HashMap<MemoryId, u64> = HashMap::new();
         for (_, _, what, id) in self.records.lock().unwrap().iter() {
             *presented.entry(*id).or_default() += u64::from(*what == "presented");
@@ -479,6 +482,7 @@ pub(crate) fn active_memory(name: &str, weight: u16) -> Memory {
             remark: None,
             origin: EvidenceOrigin::default(),
         }],
+        quote_missing_in: None,
         cue_not_met: 0,
         contradicted_by: Vec::new(),
         quarantine: None,

@@ -4,6 +4,7 @@
 //! lower case. The older header `X-Hub-Signature` (SHA-1) is ignored.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use retro_core::canonical::encode_hex;
 use retro_core::id::Tenant;
 use sha2::Sha256;
 
@@ -71,7 +72,7 @@ impl WebhookSecrets {
     pub fn sign(&self, body: &[u8]) -> String {
         let Some(secret) = self.0.first() else { return String::new() };
         let signature = secret.mac.clone().chain_update(body).finalize().into_bytes();
-        signature.iter().fold(SIGNATURE_PREFIX.to_owned(), |text, byte| format!("{text}{byte:02x}"))
+        format!("{SIGNATURE_PREFIX}{}", encode_hex(&signature))
     }
 
     /// Verifies the signature of a body and returns the tenants that the webhook may act for. Tries every

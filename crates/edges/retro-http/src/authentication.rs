@@ -18,6 +18,7 @@
 //! [`UNREACHABLE_S_MAX`].
 
 mod credential;
+mod deciding_token;
 mod principal;
 mod rate_limit;
 mod refusal;
@@ -32,6 +33,7 @@ use axum::response::{IntoResponse as _, Response};
 use retro_core::id::Tenant;
 
 use self::credential::{Credential, find_credential};
+pub use self::deciding_token::{decide_with, deciding_token};
 pub(crate) use self::principal::Allowed;
 pub use self::principal::{Caller, Principal, PrincipalToken};
 pub use self::refusal::Refusal;
@@ -99,10 +101,11 @@ pub(crate) async fn authenticate_requests(
 ) -> Response {
     match authenticator.authenticate(request.headers()).await {
         Ok(principal) => {
+            let token = principal.as_ref().and_then(Principal::decision_token);
             if let Some(principal) = principal {
                 request.extensions_mut().insert(principal);
             }
-            next.run(request).await
+            decide_with(token, next.run(request)).await
         }
         Err(refusal) => refusal.into_response(),
     }

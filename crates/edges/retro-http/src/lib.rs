@@ -15,11 +15,12 @@ mod serve;
 mod tenant_header;
 mod tenant_limiter;
 mod tls;
+mod tls_probe;
 
 pub use api::{Api, OPENAPI_PATH};
 pub use authentication::{
     Authenticator, Caller, Principal, PrincipalToken, REVOKED_WITHIN_S, Refusal, TokenRegistry,
-    UNREACHABLE_S_MAX,
+    UNREACHABLE_S_MAX, decide_with, deciding_token,
 };
 pub use body_budget::{
     BodyBudget, BodyLimits, BodyPermit, BudgetBounds, BudgetExceeded, BufferedBody, OWNER_RESERVE_BYTES,
@@ -43,3 +44,4 @@ pub use serve::{
 pub use tenant_header::TENANT_HEADER;
 pub use tenant_limiter::{TenantLimiter, TenantPermit};
 pub use tls::{ServerCertificate, TlsError};
+pub use tls_probe::TlsProbe;

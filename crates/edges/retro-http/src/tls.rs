@@ -28,6 +28,12 @@ pub struct TlsError {
     problem: String,
 }
 
+impl TlsError {
+    pub(crate) fn new(path: &Path, problem: String) -> Self {
+        Self { path: path.to_owned(), problem }
+    }
+}
+
 /// Certificate and private key of a server, from two PEM files.
 pub struct ServerCertificate {
     certificate_file: PathBuf,
@@ -117,12 +123,27 @@ fn read_files(certificate_file: &Path, key_file: &Path) -> Result<(Vec<u8>, Vec<
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let describe = |problem: String| TlsError { path: path.to_owned(), problem };
+    let describe = |problem: String| TlsError::new(path, problem);
     let bytes = std::fs::metadata(path).map_err(|error| describe(format!("cannot be read: {error}")))?.len();
     if bytes > FILE_BYTES_MAX {
         return Err(describe(format!("has {bytes} bytes; at most {FILE_BYTES_MAX} are read")));
     }
     std::fs::read(path).map_err(|error| describe(format!("cannot be read: {error}")))
+}
+
+/// Reads the certificates of a PEM file. Fails if it holds none.
+pub(crate) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    parse_certificates(path, &read_file(path)?)
+}
+
+fn parse_certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<_, _>>()
+        .map_err(|error| TlsError::new(path, format!("is no PEM file of certificates: {error}")))?;
+    if chain.is_empty() {
+        return Err(TlsError::new(path, "holds no certificate (`BEGIN CERTIFICATE`)".to_owned()));
+    }
+    Ok(chain)
 }
 
 fn parse_key(
@@ -131,13 +152,8 @@ fn parse_key(
     key_file: &Path,
     (certificate, key): &(Vec<u8>, Vec<u8>),
 ) -> Result<CertifiedKey, TlsError> {
-    let describe = |path: &Path, problem: String| TlsError { path: path.to_owned(), problem };
-    let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate)
-        .collect::<Result<_, _>>()
-        .map_err(|error| describe(certificate_file, format!("is no PEM file of certificates: {error}")))?;
-    if chain.is_empty() {
-        return Err(describe(certificate_file, "holds no certificate (`BEGIN CERTIFICATE`)".to_owned()));
-    }
+    let describe = TlsError::new;
+    let chain = parse_certificates(certificate_file, certificate)?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
         describe(key_file, format!("holds no private key (`BEGIN PRIVATE KEY`): {error}"))
     })?;

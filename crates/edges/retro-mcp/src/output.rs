@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use retro_core::memory::Evidence;
-use retro_gateway::{ContextAnswer, FeedbackAnswer, LessonAnswer, MemoryAnswer, MemoryText, SearchAnswer};
+use retro_core::recall::hint_at_tools;
+use retro_gateway::{
+    ContextAnswer, FeedbackAnswer, LessonAnswer, MemoryAnswer, MemoryText, RulesAnswer, SearchAnswer,
+};
 use rmcp::handler::server::tool::schema_for_input;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use schemars::JsonSchema;
@@ -71,6 +74,13 @@ pub(crate) fn tool_result(text: String, answer: &impl Serialize) -> CallToolResu
 /// Returns the result of a tool that could not do what was asked, in words that its caller can act on.
 pub(crate) fn tool_error(problem: String) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(problem)])
+}
+
+/// Names the tools in the blocks of an answer, where they name HTTP.
+pub(crate) fn name_tools(answer: ContextAnswer) -> ContextAnswer {
+    let text = hint_at_tools(&answer.text);
+    let rules = answer.rules.map(|rules| RulesAnswer { text: hint_at_tools(&rules.text), ..rules });
+    ContextAnswer { text, rules, ..answer }
 }
 
 /// Returns the blocks for the prompt, of memories and of rules, or the reason why there is none.

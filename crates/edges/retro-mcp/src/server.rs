@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use retro_core::attribution::DecisionToken;
 use retro_core::id::Tenant;
 use retro_gateway::{Gateway, LessonSaver, MemoryReader};
+use retro_http::{decide_with, deciding_token};
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
@@ -16,7 +18,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 
 use crate::arguments::{PromptArguments, parse_arguments, parse_value};
-use crate::output::{context_text, memory_text};
+use crate::output::{context_text, memory_text, name_tools};
 use crate::tools::{call_tool, describe_unresolved, tools};
 
 /// Beginning of the address of a memory.
@@ -38,12 +40,14 @@ pub struct MemoryServer {
     gateway: Gateway,
     saver: Option<Arc<dyn LessonSaver>>,
     tenant: Tenant,
+    token: Option<DecisionToken>,
 }
 
 impl MemoryServer {
-    /// Creates a server that shows the memories of this tenant.
-    pub const fn new(gateway: Gateway, tenant: Tenant) -> Self {
-        Self { gateway, saver: None, tenant }
+    /// Creates a server that shows the memories of this tenant, for the request that this task answers or for a local
+    /// process.
+    pub fn new(gateway: Gateway, tenant: Tenant) -> Self {
+        Self { gateway, saver: None, tenant, token: deciding_token() }
     }
 
     /// Returns the server with what saves lessons. Without it, none can be saved.
@@ -80,7 +84,9 @@ impl ServerHandler for MemoryServer {
         _context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let CallToolRequestParams { name, arguments, .. } = request;
-        let called = call_tool(&self.gateway, self.saver.as_deref(), &self.tenant, &name, arguments).await;
+        let called = call_tool(&self.gateway, self.saver.as_deref(), &self.tenant, &name, arguments);
+        // The library may have begun a task of its own.
+        let called = decide_with(self.token.clone(), called).await;
         called.map(CallToolResponse::from).ok_or_else(|| {
             let known: Vec<&str> = tools().iter().map(|tool| &*tool.name).collect();
             ErrorData::invalid_params(format!("unknown tool; `name` is one of {}", known.join(", ")), None)
@@ -155,7 +161,7 @@ impl ServerHandler for MemoryServer {
             return Err(invalid(format!("unknown prompt; `name` is {PROMPT}")));
         }
         let request = parse_arguments::<PromptArguments>(arguments).map_err(invalid)?.into_request();
-        let answer = self.gateway.context(&self.tenant, request).await;
+        let answer = name_tools(self.gateway.context(&self.tenant, request).await);
         let message = PromptMessage::new_text(Role::User, context_text(&answer));
         Ok(GetPromptResult::new(vec![message]).into())
     }

@@ -17,8 +17,8 @@ use crate::arguments::{
     FeedbackArguments, ListArguments, ReadArguments, SaveArguments, SearchArguments, parse_arguments,
 };
 use crate::output::{
-    context_text, feedback_text, input_schema, lesson_text, memory_text, output_schema, search_text,
-    tool_error, tool_result,
+    context_text, feedback_text, input_schema, lesson_text, memory_text, name_tools, output_schema,
+    search_text, tool_error, tool_result,
 };
 
 const LIST: &str = "memory_list";
@@ -119,7 +119,7 @@ type ToolResult = Result<CallToolResult, String>;
 
 async fn list(gateway: &Gateway, tenant: &Tenant, arguments: Option<JsonObject>) -> ToolResult {
     let request = parse_arguments::<ListArguments>(arguments)?.into_request();
-    let answer = gateway.context(tenant, request).await;
+    let answer = name_tools(gateway.context(tenant, request).await);
     Ok(tool_result(context_text(&answer), &answer))
 }
 

@@ -1,6 +1,6 @@
 //! Shows the audit log: who took which action on an object, when and why.
 
-use retro_core::attribution::Attribution;
+use retro_core::attribution::{Attribution, DecisionToken};
 use retro_store::AuditRow;
 
 use crate::redact::RedactFn;
@@ -9,10 +9,16 @@ use crate::text;
 pub(crate) fn describe_attribution(act: &Attribution) -> String {
     format!(
         "by {} at {} ({})",
-        text::single_line(&act.by),
+        describe_actor(&act.by, act.with_token.as_ref()),
         text::format_timestamp(act.at),
         text::single_line(&act.reason)
     )
+}
+
+/// Describes who asked for something: the name that the request gives, and the access token that it had.
+pub(crate) fn describe_actor(by: &str, with_token: Option<&DecisionToken>) -> String {
+    let token = with_token.map(|token| format!(", {}", text::single_line(&token.to_string())));
+    format!("{}{}", text::single_line(by), token.unwrap_or_default())
 }
 
 /// Renders the audit log for a terminal, one entry per line. Returns an empty string if there are no entries.
@@ -41,5 +47,10 @@ pub(crate) fn redact_audit_log(rows: Vec<AuditRow>, redact: RedactFn<'_>) -> Vec
 
 /// Redacts the name and the reason of an attribution.
 pub(crate) fn redact_attribution(act: &Attribution, redact: RedactFn<'_>) -> Attribution {
-    Attribution { by: redact(&act.by), reason: redact(&act.reason), at: act.at }
+    Attribution {
+        by: redact(&act.by),
+        with_token: act.with_token.clone(),
+        reason: redact(&act.reason),
+        at: act.at,
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use retro_core::attribution::{Attribution, AttributionError};
+use retro_core::attribution::AttributionError;
 use retro_core::id::{Epoch, RetrospectiveId, Tenant};
 use retro_core::retrospective::{Retrospective, RetrospectiveState, WorkflowState};
 use retro_core::time::Clock;
@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use utoipa_axum::routes;
 
 use crate::audit_log::describe_attribution;
-use crate::command::{ActionStatus, actor_name};
+use crate::command::{ActionStatus, actor_name, attribute};
 use crate::http::{ApiError, JsonResult};
 use crate::text;
 
@@ -70,7 +70,7 @@ impl CancelService {
         reason: &str,
     ) -> Result<Option<CancelAnswer>, CancelError> {
         let now = self.clock.now();
-        let act = Attribution::new(by, reason, now)?;
+        let act = attribute(by, reason, now)?;
         let decide = |retrospective: &Retrospective, mut state: WorkflowState| {
             state.cancel_retrospective(retrospective, now);
             state
@@ -145,7 +145,7 @@ pub(crate) fn routes() -> Api<CancelService> {
 struct CancelRequest {
     /// Reason for the cancellation, recorded in the audit log.
     reason: String,
-    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
+    /// Name of the operator. The name is not verified; the access token of the request is stored beside it.
     by: Option<String>,
 }
 

@@ -2,7 +2,9 @@
 //! ended, and how a refusal is sent.
 
 use axum::http::StatusCode;
-use retro_http::Problem;
+use jiff::Timestamp;
+use retro_core::attribution::{Attribution, AttributionError};
+use retro_http::{Problem, deciding_token};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -16,13 +18,19 @@ pub(crate) fn actor_name(by: Option<&str>) -> &str {
     by.unwrap_or(ANONYMOUS_ACTOR)
 }
 
+/// Builds the attribution of a command: the name and the reason that its request gives, and its access token. Fails
+/// like [`Attribution::new`].
+pub(crate) fn attribute(by: &str, reason: &str, at: Timestamp) -> Result<Attribution, AttributionError> {
+    Attribution::new(by, reason, at).map(|act| act.with_token(deciding_token()))
+}
+
 /// Request for a command that needs nothing but a reason.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub(crate) struct CommandRequest {
     /// Reason for the command, recorded in the audit log. A dry run needs no reason.
     #[serde(default)]
     pub(crate) reason: String,
-    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
+    /// Name of the operator. The name is not verified; the access token of the request is stored beside it.
     pub(crate) by: Option<String>,
     /// `true` to return the predicted result and change nothing.
     #[serde(default)]

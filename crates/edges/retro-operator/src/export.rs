@@ -48,6 +48,8 @@ const OMITTED_FIELDS: &[&str] = &[
     "tombstone_until",
     "timing",
     "total",
+    // Who is let in, and by which token, is not learnt.
+    "with_token",
 ];
 
 /// Names of fields that contain generated sentences, in which timestamps are replaced.

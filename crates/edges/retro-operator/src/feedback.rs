@@ -3,6 +3,7 @@
 use retro_core::feedback::{Feedback, FeedbackWords};
 use retro_store::FeedbackRow;
 
+use crate::audit_log::describe_actor;
 use crate::text;
 
 /// Renders feedback for a terminal: who says what, why, and what came of it. Returns an empty string if there is none.
@@ -12,7 +13,7 @@ pub(crate) fn render_feedback(rows: &[FeedbackRow]) -> String {
 }
 
 fn render_row(row: &FeedbackRow) -> String {
-    let Feedback { verdict, author, why, .. } = &row.feedback;
+    let Feedback { verdict, author, why, with_token, .. } = &row.feedback;
     let who = match author.run() {
         Some((workflow, run)) => format!("{} {run} of {workflow}", author.describe().replace("its ", "")),
         None => author.describe(),
@@ -22,7 +23,12 @@ fn render_row(row: &FeedbackRow) -> String {
         .as_ref()
         .map_or("waits to be weighed", |outcome| if outcome.weighed { "weighed" } else { &outcome.reason });
     let why = why.as_ref().map(render_words).unwrap_or_default();
-    format!("  {} — {} ({})\n{why}", verdict.as_str(), text::single_line(&who), text::single_line(became))
+    format!(
+        "  {} — {} ({})\n{why}",
+        verdict.as_str(),
+        describe_actor(&who, with_token.as_ref()),
+        text::single_line(became)
+    )
 }
 
 /// Renders words that a person may read, and nobody else: as data on one line, with the objection of the gate.
@@ -41,7 +47,7 @@ mod tests {
     fn row(author: FeedbackAuthor, why: &str, outcome: Option<FeedbackOutcome>) -> FeedbackRow {
         let (id, memory) = (FeedbackId(derive_uuid("f", &[why])), MemoryId(derive_uuid("m", &[])));
         let why = FeedbackWords::judge(why);
-        let feedback = Feedback { id, memory, verdict: FeedbackVerdict::Hurt, author, why };
+        let feedback = Feedback { id, memory, verdict: FeedbackVerdict::Hurt, author, why, with_token: None };
         FeedbackRow { feedback, settled_by: outcome.as_ref().map(|_| derive_uuid("r", &[])), outcome }
     }
 

@@ -1,6 +1,7 @@
 //! Builds the history of a memory: every change with its reason.
 
 use jiff::Timestamp;
+use retro_core::attribution::DecisionToken;
 use retro_core::id::{Epoch, MemoryId};
 use retro_core::memory::{Change, ChangeCause, ChangeEffect, Memory, MemoryStatus, fold_change};
 use retro_core::weight::Weight;
@@ -8,6 +9,7 @@ use retro_store::{FeedbackRow, MemoryUsage};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::audit_log::describe_actor;
 use crate::feedback::render_feedback;
 use crate::text_table::render_table;
 use crate::{memory, text};
@@ -53,6 +55,9 @@ pub struct HistoryEntry {
     pub after: Option<MemoryState>,
     /// Cause of the change, such as a run, a retrospective or a person.
     pub cause: ChangeCause,
+    /// Access token with which a person requested the change; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with_token: Option<DecisionToken>,
     /// Reason for the change in one sentence.
     pub reason: String,
     /// Quote that supports the change; `None` if the change has none.
@@ -93,7 +98,7 @@ impl MemoryHistory {
     pub fn render_text(&self, columns: u16) -> String {
         let rows = self.history.iter().map(|event| {
             let epoch = event.epoch.map_or_else(|| "—".to_owned(), |epoch| epoch.to_string());
-            let cause = text::single_line(&text::describe_cause(&event.cause));
+            let cause = describe_actor(&text::describe_cause(&event.cause), event.with_token.as_ref());
             [
                 text::format_timestamp(event.at),
                 epoch,
@@ -131,6 +136,7 @@ fn build_entry(change: &Change, before: Option<MemoryState>, after: Option<Memor
         before,
         after,
         cause: change.cause.clone(),
+        with_token: change.with_token.clone(),
         reason: change.reason.clone(),
         quote,
     }

@@ -15,7 +15,8 @@ use tracing::warn;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
-use crate::command::{ActionStatus, actor_name};
+use crate::audit_log::describe_actor;
+use crate::command::{ActionStatus, actor_name, attribute};
 use crate::http::{ApiError, JsonResult, Limit};
 use crate::text_table::{Layout, render_table};
 
@@ -70,7 +71,7 @@ impl KillSwitchService {
         by: &str,
         reason: &str,
     ) -> Result<KillSwitchAnswer, KillSwitchError> {
-        let act = Attribution::new(by, reason, self.clock.now())?;
+        let act = attribute(by, reason, self.clock.now())?;
         let has_changed = match state {
             KillSwitchState::Engaged => self.store.engage_kill_switch(scope, &act).await?,
             KillSwitchState::Disengaged => self.store.disengage_kill_switch(scope, &act).await?,
@@ -99,7 +100,8 @@ pub fn render_kill_switches(switches: &[KillSwitch], layout: Layout) -> String {
     }
     // Typed by a person: escaped, so it cannot control the terminal.
     let describe = |act: &Attribution| {
-        format!("{} at {:.0}: {}", act.by.escape_debug(), act.at, act.reason.escape_debug())
+        let by = describe_actor(&act.by, act.with_token.as_ref());
+        format!("{by} at {:.0}: {}", act.at, act.reason.escape_debug())
     };
     let row = |switch: &KillSwitch| {
         let ended = switch.disengaged.as_ref().map_or_else(|| "engaged".to_owned(), describe);
@@ -190,8 +192,12 @@ fn hide_others(switch: KillSwitch, tenant: &Tenant) -> KillSwitch {
     if switch.scope.tenant.as_ref() == Some(tenant) {
         return switch;
     }
-    let hide =
-        |act: Attribution| Attribution { by: "the operators".to_owned(), reason: String::new(), ..act };
+    let hide = |act: Attribution| Attribution {
+        by: "the operators".to_owned(),
+        with_token: None,
+        reason: String::new(),
+        ..act
+    };
     KillSwitch { engaged: hide(switch.engaged), disengaged: switch.disengaged.map(hide), ..switch }
 }
 

@@ -11,7 +11,7 @@ use retro_core::canonical::content_hash;
 use retro_core::id::{ProposalId, RetrospectiveId, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::manual::{Acceptance, DecideError, DecidedProposal, DecisionRecord, Refusal, TriggerError};
 use retro_core::retrospective::ManualRequest;
-use retro_http::{Api, Caller, JsonBody, PathId, Problem, RouteAccess};
+use retro_http::{Api, Caller, JsonBody, PathId, Problem, RouteAccess, deciding_token};
 use retro_store::{CommitResult, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -85,7 +85,7 @@ struct TriggerRequest {
     focus: Option<String>,
     /// Reason for the request, stored with the retrospective.
     reason: Option<String>,
-    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
+    /// Name of the operator. The name is not verified; the access token of the request is stored beside it.
     by: Option<String>,
 }
 
@@ -115,7 +115,14 @@ async fn trigger_retrospective(
     runs.sort_unstable();
     runs.dedup();
     let request = request_id(&headers, || json!(["look", workflow, runs, focus]))?;
-    let manual = ManualRequest { request, by: actor_name(by.as_deref()).to_owned(), runs, focus, reason };
+    let manual = ManualRequest {
+        request,
+        by: actor_name(by.as_deref()).to_owned(),
+        with_token: deciding_token(),
+        runs,
+        focus,
+        reason,
+    };
     let key = WorkflowKey { tenant, workflow };
     let answer = requests.trigger_retrospective(&key, &manual).await?;
     let (retrospective, step) = answer.map_err(|untriggered| trigger_problem(&untriggered))?;
@@ -125,7 +132,7 @@ async fn trigger_retrospective(
 /// A request to accept a proposal.
 #[derive(Debug, Deserialize, ToSchema)]
 struct AcceptRequest {
-    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
+    /// Name of the operator. The name is not verified; the access token of the request is stored beside it.
     by: Option<String>,
     /// Reason to override a tombstone. Without a reason, a tombstone prevents the acceptance.
     override_tombstone: Option<String>,
@@ -138,7 +145,7 @@ struct AcceptRequest {
 struct RefuseRequest {
     /// Reason for the refusal, stored with the proposal.
     reason: String,
-    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
+    /// Name of the operator. The name is not verified; the access token of the request is stored beside it.
     by: Option<String>,
 }
 

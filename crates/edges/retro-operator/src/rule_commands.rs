@@ -65,7 +65,7 @@ struct AddRuleRequest {
     content: Option<String>,
     /// Reason for the rule, stored in the change log.
     reason: String,
-    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
+    /// Name of the operator. The name is not verified; the access token of the request is stored beside it.
     by: Option<String>,
     /// Id of the request, which takes precedence over the `Idempotency-Key`.
     request: Option<String>,
@@ -85,7 +85,7 @@ struct PromoteRemarkRequest {
     content: Option<String>,
     /// Reason for the promotion, stored in the change log.
     reason: String,
-    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
+    /// Name of the operator. The name is not verified; the access token of the request is stored beside it.
     by: Option<String>,
     /// Id of the request, which takes precedence over the `Idempotency-Key`.
     request: Option<String>,

@@ -1,8 +1,11 @@
-//! Checks the quotes that agents gave when they saved lessons, as soon as the traces of their runs are stored.
+//! Shows what is known about the quotes that agents gave when they saved lessons.
+//!
+//! The investigator looks for them in the trace when the window of the run is claimed, and the writer keeps or drops
+//! them. Until then, a person who looks is told what the stored trace says.
 
-use retro_core::id::{RunId, Tenant, WorkflowKey};
+use retro_core::id::{RunId, Step, Tenant, WorkflowKey};
 use retro_core::memory::Memory;
-use retro_core::trajectory::{QuotePlace, Trajectory};
+use retro_core::trajectory::Trajectory;
 use retro_store::{InspectStore, Result, StoredBody};
 use serde::Serialize;
 
@@ -27,24 +30,33 @@ pub(crate) async fn check_saved_quotes(
 ) -> Result<Vec<SavedQuote>> {
     let Some(workflow) = memory.scope.workflow() else { return Ok(Vec::new()) };
     let key = WorkflowKey { tenant: tenant.clone(), workflow: workflow.clone() };
-    let mut checked = Vec::new();
-    for evidence in memory.evidence.iter().filter(|one| one.quote.place == QuotePlace::Saved) {
+    let missing = |run: &RunId| SavedQuote {
+        run: run.clone(),
+        in_trace: Some(false),
+        check: "the trace of the run does NOT contain it: dropped, and the run confirms nothing".to_owned(),
+    };
+    let mut checked: Vec<_> = memory.quote_missing_in.iter().map(missing).collect();
+    let step = memory.scope.step().cloned().unwrap_or_else(Step::main);
+    for evidence in memory.evidence.iter().filter(|one| one.is_unchecked()) {
         let (in_trace, check) = match store.load_run_detail(&key, &evidence.run).await? {
             None => (None, "unchecked: the run has not been recorded yet".to_owned()),
-            Some(detail) => check_body(&detail.body, &evidence.quote.text),
+            Some(detail) => check_body(&detail.body, &step, &evidence.quote.text),
         };
         checked.push(SavedQuote { run: evidence.run.clone(), in_trace, check });
     }
     Ok(checked)
 }
 
-fn check_body(body: &StoredBody, quote: &str) -> (Option<bool>, String) {
+fn check_body(body: &StoredBody, step: &Step, quote: &str) -> (Option<bool>, String) {
     let trajectory: Option<Trajectory> = match body {
         StoredBody::Inline(bytes) => serde_json::from_slice(bytes).ok(),
         _ => None,
     };
-    match trajectory.map(|trajectory| trajectory.contains_answer(quote)) {
-        Some(true) => (Some(true), "the trace of the run contains it".to_owned()),
+    match trajectory.map(|trajectory| trajectory.find_answer(step, quote).is_some()) {
+        Some(true) => (
+            Some(true),
+            "the trace of the run contains it; the next retrospective that claims it counts it".to_owned(),
+        ),
         Some(false) => (Some(false), "the trace of the run does NOT contain it".to_owned()),
         None => (None, "unchecked: the trace of the run is not stored here".to_owned()),
     }

@@ -170,6 +170,7 @@ pub(crate) fn describe_change(effect: &ChangeEffect) -> String {
         ChangeEffect::Promoted { weight, .. } => format!("tentative → active {weight}"),
         ChangeEffect::Accepted { weight, .. } => format!("accepted by a person → active {weight}"),
         ChangeEffect::Observed { .. } => "one more run shows it".to_owned(),
+        ChangeEffect::QuoteMissing { .. } => "quote dropped: its trace does not contain it".to_owned(),
         ChangeEffect::Revised { lesson } => format!("stated anew: {}", single_line(&lesson.title)),
         ChangeEffect::Reweighted { before, delta, after, .. } => format!("{before} → {after} ({delta})"),
         ChangeEffect::Exempted { cue_not_met } => {

@@ -34,6 +34,10 @@ pub struct Config {
     /// PEM file with the private key of `http_cert_file`.
     #[schemars(example = "/run/secrets/retro.key")]
     pub http_key_file: Option<PathBuf>,
+    /// PEM file with the authorities that `retro ready` and `retro doctor` trust besides the public ones, if they ask this
+    /// process over TLS. They need none for the certificate in `http_cert_file`.
+    #[schemars(example = "/run/secrets/authority.pem")]
+    pub http_ca_file: Option<PathBuf>,
     /// `true` to serve plain HTTP on an address that is not loopback: only behind a proxy that terminates TLS, on a
     /// network where nobody else reads the access tokens.
     pub http_allow_plaintext: bool,
@@ -300,6 +304,7 @@ impl Default for Config {
             http_require_tokens: false,
             http_cert_file: None,
             http_key_file: None,
+            http_ca_file: None,
             http_allow_plaintext: false,
             token_requests_per_s: 1000,
             health_listen: None,

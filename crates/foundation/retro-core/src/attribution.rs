@@ -1,5 +1,7 @@
 //! The attribution of an operator's action, which is stored with the action.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +9,32 @@ use serde::{Deserialize, Serialize};
 /// permanently and shown in lists and logs.
 pub const ATTRIBUTION_CHARS_MAX: usize = 1000;
 
+/// Access token with which a decision was requested. Unlike the name that a request gives, it is proven.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct DecisionToken {
+    /// Public part of the token, as `retro tokens list` shows it.
+    pub id: String,
+    /// Name of the token.
+    pub name: String,
+}
+
+impl fmt::Display for DecisionToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "with token {} (id {})", self.name, self.id)
+    }
+}
+
 /// Attribution of an operator's action: who requested it, why, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Attribution {
-    /// Name of the operator. It is only as reliable as the authentication that provides it.
+    /// Name of the operator, as the request gives it. Nobody has verified it.
     pub by: String,
+    /// Access token of the request; `None` for a request without one, from the command line, or from before tokens
+    /// were stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with_token: Option<DecisionToken>,
     /// Reason for the action, in the operator's own words.
     pub reason: String,
     /// Policy time at which the action was requested.
@@ -34,7 +56,14 @@ impl Attribution {
     /// Creates an attribution from a name and a reason, which are trimmed. Fails if either is empty or longer
     /// than [`ATTRIBUTION_CHARS_MAX`].
     pub fn new(by: &str, reason: &str, at: Timestamp) -> Result<Self, AttributionError> {
-        Ok(Self { by: validate_text("by", by)?, reason: validate_text("reason", reason)?, at })
+        let (by, reason) = (validate_text("by", by)?, validate_text("reason", reason)?);
+        Ok(Self { by, with_token: None, reason, at })
+    }
+
+    /// Names the access token of the request.
+    #[must_use]
+    pub fn with_token(self, with_token: Option<DecisionToken>) -> Self {
+        Self { with_token, ..self }
     }
 }
 

@@ -10,6 +10,7 @@ mod count;
 mod error_class;
 mod failure;
 mod reaction;
+mod saved_quotes;
 mod statistics;
 mod summary;
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use reaction::{
     COMMAND_WORDS_MAX, ChangedPart, FIRST_SLOT, FORM_CHARS_MAX, FORMS_MAX, PARTS_MAX, REACTIONS_MAX,
     Reaction, ReactionEnding, SUBCOMMAND_SLOT, TOOL_SLOT, VOLATILE_MARK, label_of_words,
 };
+pub use saved_quotes::{QuoteCheck, SavedQuotes};
 pub use statistics::{OPERATIONS_MAX, OperationStatistics, compute_statistics};
 pub use summary::{
     CallSummary, ERROR_CHARS_MAX, MemoryTrial, ObservedBehaviour, ObservedCall, Operation, SUMMARIES_KEPT,

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 use uuid::Uuid;
 
+use crate::attribution::DecisionToken;
 use crate::finding::MemoryVerdict;
 use crate::gate::describe_hostile;
 use crate::id::{FeedbackId, MemoryId, RunId, Step, Tenant, Workflow, derive_uuid};
@@ -226,6 +227,9 @@ pub struct Feedback {
     /// Why, in the author's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<FeedbackWords>,
+    /// Access token of the request; `None` if there was none. No decision reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with_token: Option<DecisionToken>,
 }
 
 impl Feedback {
@@ -289,7 +293,7 @@ pub fn accept_feedback(tenant: &Tenant, given: &GivenFeedback, facts: &FeedbackF
     }
     let GivenFeedback { memory, verdict, author, why } = given.clone();
     let id = FeedbackId::of_author(tenant, memory, author.identity(), verdict.as_str(), facts.settled);
-    FeedbackAcceptance::New(Feedback { id, memory, verdict, author, why })
+    FeedbackAcceptance::New(Feedback { id, memory, verdict, author, why, with_token: None })
 }
 
 /// What became of feedback.

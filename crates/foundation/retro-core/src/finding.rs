@@ -105,6 +105,17 @@ pub struct EvidenceOrigin {
 pub const ORIGIN_CHARS_MAX: usize = 240;
 
 impl EvidenceOrigin {
+    /// Returns the origin of what a run shows: its user, its task and its repository, and the page or file `source`.
+    pub fn of_run(run: &RunFacts, source: Option<String>) -> Self {
+        let shorten = |text: String| text.chars().take(ORIGIN_CHARS_MAX).collect();
+        Self {
+            user: run.user.clone().map(shorten),
+            task: run.task.clone().map(shorten),
+            source: source.map(shorten),
+            repository: run.repository(),
+        }
+    }
+
     /// Returns `true` if nothing is known about the origin.
     pub const fn is_unknown(&self) -> bool {
         self.user.is_none() && self.task.is_none() && self.source.is_none() && self.repository.is_none()

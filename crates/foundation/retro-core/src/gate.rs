@@ -177,7 +177,7 @@ pub fn shown_evidence(memory: &Memory) -> Vec<Evidence> {
     }
     let worked = worked_calls(&memory.lesson);
     // A quote that nobody has found in a trace is no evidence to an agent.
-    let checked = memory.evidence.iter().filter(|evidence| evidence.quote.place != QuotePlace::Saved);
+    let checked = memory.evidence.iter().filter(|evidence| !evidence.is_unchecked());
     let shown = checked.filter_map(|evidence| {
         let Quote { place, text } = &evidence.quote;
         let speaker = match place {

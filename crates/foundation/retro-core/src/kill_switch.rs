@@ -22,6 +22,19 @@ pub struct KillSwitchScope {
 }
 
 impl KillSwitchScope {
+    /// The words of [`Self::kind`], widest first.
+    pub const KINDS: [&'static str; 4] = ["everybody", "tenant", "workflow", "step"];
+
+    /// Returns how much the switch stops, in one word without a name: one of [`Self::KINDS`].
+    pub const fn kind(&self) -> &'static str {
+        match (&self.tenant, &self.workflow, &self.step) {
+            (None, ..) => "everybody",
+            (Some(_), None, _) => "tenant",
+            (Some(_), Some(_), None) => "workflow",
+            (Some(_), Some(_), Some(_)) => "step",
+        }
+    }
+
     /// Returns `true` if the switch stops what is handed to a run of the workflow at the step. A request that names
     /// neither is stopped by the switches of its tenant and of everybody.
     pub fn covers(&self, tenant: &Tenant, workflow: Option<&Workflow>, step: Option<&Step>) -> bool {

@@ -11,6 +11,7 @@
 mod account;
 mod add;
 mod apply;
+mod check_quote;
 mod close;
 mod decide;
 mod feedback;

@@ -21,6 +21,7 @@ use crate::audience::{Audience, RunRepository};
 use crate::finding::{EvidenceOrigin, Finding, LessonCue, Quote};
 use crate::id::{Epoch, MemoryId, RemarkKey, Repository, RunId, Step, Tenant, Workflow};
 use crate::remark::AuthorStanding;
+use crate::trajectory::QuotePlace;
 use crate::weight::Weight;
 
 pub(crate) use change::OBSERVATION_KINDS;
@@ -208,6 +209,11 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// Returns `true` for a quote that an agent gave and that nobody has found in the trace of its run.
+    pub fn is_unchecked(&self) -> bool {
+        self.quote.place == QuotePlace::Saved
+    }
+
     /// Returns the names of the witnesses: those of the origin, or the run itself.
     pub fn witnesses(&self) -> Vec<String> {
         let named = self.origin.witnesses();
@@ -305,6 +311,11 @@ pub struct Memory {
     /// Most recent evidence, at most [`EVIDENCE_KEPT_MAX`] entries.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<Object>))]
     pub evidence: Vec<Evidence>,
+    /// Run whose agent gave a quote that the trace of the run does not contain; `None` if there is none. The run is no
+    /// witness, and the quote is dropped from `evidence`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub quote_missing_in: Option<RunId>,
     /// Number of consecutive retrospectives in which the memory was presented but its cue was not met.
     pub cue_not_met: u32,
     /// Most recent runs that contradicted the memory, with the epochs of their retrospectives, at most
@@ -346,11 +357,25 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// Returns what the agent of a run said that a tool answered, as long as nobody has found it in the trace.
+    pub fn unchecked_evidence(&self, run: &RunId) -> Option<&Evidence> {
+        self.evidence.iter().find(|evidence| evidence.is_unchecked() && evidence.run == *run)
+    }
+
+    /// Returns the runs whose traces have shown the lesson since the memory last became tentative. A run whose agent
+    /// only said so is not one of them.
+    pub fn proven_runs(&self) -> impl Iterator<Item = &RunId> {
+        let said_only = |run: &RunId| {
+            self.quote_missing_in.as_ref() == Some(run) || self.unchecked_evidence(run).is_some()
+        };
+        self.tentative_runs.iter().filter(move |run| !said_only(run))
+    }
+
     /// Counts the independent witnesses that have shown the lesson since the memory last became tentative.
     /// Runs that share a witness count once.
     pub fn count_witnesses(&self) -> usize {
         let mut seen = BTreeSet::new();
-        let runs = self.tentative_runs.iter();
+        let runs = self.proven_runs();
         runs.filter(|run| {
             let names = self.witnesses_of_run(run);
             let is_new = names.iter().all(|name| !seen.contains(name));
@@ -365,7 +390,7 @@ impl Memory {
         let known = |run: &RunId| {
             self.witnesses_of_run(run).into_iter().any(|name| names.iter().any(|one| one == name))
         };
-        self.tentative_runs.iter().any(known)
+        self.proven_runs().any(known)
     }
 
     /// Returns the witnesses behind a run that counts towards a confirmation, or the run itself.

@@ -13,8 +13,8 @@ mod withhold;
 use serde::{Deserialize, Serialize};
 
 pub use fence::{
-    FENCE_BEGIN, FENCE_END, FENCE_HINT, RecallPlace, RecallReason, RecalledMemory, render_block,
-    strip_injected,
+    FENCE_BEGIN, FENCE_END, FENCE_HINT, FENCE_HINTS, FENCE_TOOL_HINT, RecallPlace, RecallReason,
+    RecalledMemory, hint_at_tools, render_block, strip_injected,
 };
 pub use memory_content::MemoryContent;
 pub use prepared::{CountTokens, PreparedMemories};

@@ -104,20 +104,25 @@ pub enum QuotePlace {
     },
     /// Remark in a code review, which is evidence for a rule and not part of any run.
     Review,
-    /// What an agent says during its run that a tool answered. It is not checked against the trace, which does not
-    /// exist yet, so people are shown it and agents are not.
+    /// What an agent says during its run that a tool answered. The trace does not exist yet, so people are shown it and
+    /// agents are not, until it is found in the trace.
     Saved,
 }
 
 impl Trajectory {
-    /// Returns `true` if a text stands in an answer to a call, or in a message.
-    pub fn contains_answer(&self, text: &str) -> bool {
-        self.turns.iter().any(|turn| {
-            turn.message.contains(text)
-                || turn
-                    .calls
-                    .iter()
-                    .any(|call| call.answer.as_ref().is_some_and(|answer| answer.contains(text)))
+    /// Returns the place of a text in what a step got to read: the first answer to a call that contains it, or else the
+    /// first message that is not the agent's own.
+    pub fn find_answer(&self, step: &Step, text: &str) -> Option<QuotePlace> {
+        let turns = || (0..).zip(&self.turns).filter(|(_, turn)| turn.step == *step);
+        let in_answer = turns().find_map(|(at, turn)| {
+            let contains = |call: &ToolCall| call.answer.as_ref().is_some_and(|answer| answer.contains(text));
+            let nth = turn.calls.iter().position(contains)?;
+            Some(QuotePlace::Answer { turn: at, call: u32::try_from(nth).ok()? })
+        });
+        in_answer.or_else(|| {
+            let mut others = turns().filter(|(_, turn)| turn.source != TurnSource::Agent);
+            let (at, _) = others.find(|(_, turn)| turn.message.contains(text))?;
+            Some(QuotePlace::Message { turn: at })
         })
     }
 

@@ -1,13 +1,12 @@
 //! Allowlists, which exempt matches of a rule that are not secrets.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use aho_corasick::AhoCorasick;
 use regex::bytes::Regex;
+use retro_core::canonical::sha256_hex;
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
 use crate::expression::compile_regex;
 
@@ -114,11 +113,4 @@ impl Allowlist {
         };
         self.stopwords.get_or_init(build).as_ref()
     }
-}
-
-fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }

@@ -44,6 +44,8 @@ pub enum CreateTokenResult {
 pub struct UsableToken {
     /// Public part of the token.
     pub id: TokenId,
+    /// Name of the token.
+    pub name: TokenName,
     /// SHA-256 of the whole token.
     pub digest: TokenDigest,
     /// Tenant that the token speaks for.

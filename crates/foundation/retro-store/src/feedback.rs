@@ -31,9 +31,8 @@ pub type DecideFeedback<'a> = &'a (dyn Fn(&FeedbackFacts) -> FeedbackAcceptance 
 /// Stores feedback, and lists it. The writer settles it.
 #[async_trait]
 pub trait FeedbackStore: Send + Sync {
-    /// Stores feedback on a memory in one transaction, as `decide` says, while the memory is locked. Returns `None` if
-    /// the tenant has no such memory. The number of entries of one run is read without a lock, so concurrent requests of
-    /// one run may exceed its limit by their number.
+    /// Stores feedback on a memory in one transaction, as `decide` says, while the memory is locked, and the
+    /// number of entries of the run, if it is of one. Returns `None` if the tenant has no such memory.
     async fn record_feedback(
         &self,
         tenant: &Tenant,

@@ -34,6 +34,8 @@ pub struct DatabaseMetrics {
     /// Number of memories that are held until a person decides, per status, capped at [`COUNTED_MAX`] in total.
     /// Statuses without a held memory are missing.
     pub memories_held: BTreeMap<MemoryStatus, u64>,
+    /// Number of engaged kill switches per kind of their scope ([`retro_core::kill_switch::KillSwitchScope::kind`]). Kinds without one are missing.
+    pub kill_switches_engaged: BTreeMap<&'static str, u64>,
     /// Number of investigations that can be claimed now.
     pub claimable: u64,
 }

@@ -75,14 +75,14 @@ impl Bus {
     }
 
     /// Counts the messages that a durable consumer has not acknowledged, whether or not they were delivered to it.
-    /// Fails if the stream or the consumer does not exist.
+    /// Fails if the stream or the consumer does not exist, and as soon as the broker refuses the request.
     pub async fn count_unacknowledged(&self, stream: &str, consumer: &str) -> Result<u64, BusError> {
-        let action = format!("backlog of {consumer}");
-        let stream =
-            self.jetstream.get_stream(stream).await.map_err(|error| BusError::unavailable(&action, error))?;
-        let mut consumer: async_nats::jetstream::consumer::Consumer<pull::Config> =
-            stream.get_consumer(consumer).await.map_err(|error| BusError::unavailable(&action, error))?;
-        let info = consumer.info().await.map_err(|error| BusError::unavailable(&action, error))?;
+        // One request, so a user needs one right.
+        let about = format!("{stream}.{consumer}");
+        let found = self.jetstream.get_consumer_from_stream::<pull::Config, _, _>(consumer, stream);
+        let found = self.request_jetstream("CONSUMER.INFO", &about, found.boxed()).await?;
+        let found = found.map_err(|error| BusError::unavailable(format!("backlog of {consumer}"), error))?;
+        let info = found.cached_info();
         Ok(info.num_pending + info.num_ack_pending as u64)
     }
 }

@@ -1,5 +1,6 @@
 //! Conversion of rows to the types of `retro-store`, the same for both databases.
 
+pub(crate) mod attribution;
 pub(crate) mod audit;
 pub(crate) mod body;
 pub(crate) mod broker;

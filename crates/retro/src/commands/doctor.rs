@@ -11,7 +11,7 @@ use retro_http::ServerCertificate;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
-use super::ready::{SPEAKS_TLS, find_missing};
+use super::ready::find_missing;
 use crate::cli::Output;
 use crate::exit::Exit;
 use crate::instance::Instance;
@@ -49,6 +49,7 @@ pub(crate) async fn run_command(config: &Config, output: Output) -> anyhow::Resu
         Check::from_result("nats-server", check_broker(config, running.as_ref()).await),
         Check::from_result("HTTP address", check_http_address(config, running.as_ref()).await),
         Check::from_result("webhooks", check_webhooks(config)),
+        Check::from_result("GitHub token", Ok(describe_github_token(config))),
         Check::from_result("pipelines", check_pipelines(config)),
         Check::from_result("embedder", embedder::check_embedder(config).await),
     ];
@@ -181,10 +182,7 @@ async fn check_http_address(config: &Config, running: Option<&Instance>) -> anyh
     if let Some(instance) = running {
         instance.check_alive(&config.data_dir)?;
         check_certificate(config)?;
-        if instance.http_url.starts_with("https:") {
-            return Ok(format!("`retro up` (pid {}) runs; not asked, because {SPEAKS_TLS}", instance.pid));
-        }
-        return match find_missing(instance.http_address()?).await {
+        return match find_missing(config, instance.http_address()?, instance.speaks_tls()).await {
             None => Ok(format!("`retro up` (pid {}) is ready at {}", instance.pid, instance.http_url)),
             Some(missing) => bail!("`retro up` (pid {}) is not ready: {missing}", instance.pid),
         };
@@ -225,6 +223,17 @@ fn check_webhooks(config: &Config) -> anyhow::Result<String> {
         config.bridge_listen,
         retro_github::ROUTE
     ))
+}
+
+/// Says what a GitHub token is there for, or what is missing without one. It is not sent to GitHub.
+fn describe_github_token(config: &Config) -> String {
+    match &config.github_token {
+        Some(_) => {
+            format!("set, for the logs of failed CI runs and `retro github sync` at {}", config.github_host)
+        }
+        None => "none: logs of failed CI runs are not read, and `retro github sync` needs github_token_file"
+            .to_owned(),
+    }
 }
 
 fn check_pipelines(config: &Config) -> anyhow::Result<String> {

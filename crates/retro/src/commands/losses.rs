@@ -58,7 +58,7 @@ impl LossView {
     }
 
     fn describe_closing(&self) -> Option<String> {
-        self.closed.as_ref().map(|Attribution { by, reason, at }| {
+        self.closed.as_ref().map(|Attribution { by, reason, at, .. }| {
             // Typed by a person: escaped, so it cannot control the terminal.
             format!("closed by {} at {at:.0}: {}", by.escape_debug(), reason.escape_debug())
         })

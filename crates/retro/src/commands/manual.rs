@@ -38,7 +38,8 @@ pub(crate) async fn trigger_retrospective(
         &[&names.join(","), focus.as_deref().unwrap_or("")],
     );
     let by = args.request.by.clone();
-    let manual_request = AskedFor { request: request.clone(), by, runs, focus, reason: args.reason.clone() };
+    let (request_id, reason) = (request.clone(), args.reason.clone());
+    let manual_request = AskedFor { request: request_id, by, with_token: None, runs, focus, reason };
     let (id, step) =
         match build_operator_commands(config, store)?.trigger_retrospective(&key, &manual_request).await? {
             Ok(opened) => opened,

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use retro_config::Config;
+use retro_http::TlsProbe;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::cli::Output;
@@ -20,46 +21,48 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum size of the response that is read, in bytes. Ours is a few sentences.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
-/// Reason why a process that serves TLS cannot be asked.
-pub(super) const SPEAKS_TLS: &str =
-    "the HTTP address speaks TLS, which this command does not: set `health_listen`, at which it can ask";
-
 /// Requests the readiness of a process: at the health listener if one is configured, otherwise at the address
 /// that `retro up` recorded in the data folder, otherwise at the configured HTTP address. Exits with
 /// [`Exit::ProblemFound`] if anything is missing.
 pub(super) async fn run_command(config: &Config, output: Output) -> anyhow::Result<Exit> {
     let instance = Instance::find(&config.data_dir).filter(|_| config.health_listen.is_none());
-    let address = match &instance {
-        Some(instance) => instance.http_address()?,
-        None => to_reachable(config.health_listen.unwrap_or(config.http_listen)),
+    let (address, speaks_tls) = match &instance {
+        Some(instance) => (instance.http_address()?, instance.speaks_tls()),
+        None => (
+            to_reachable(config.health_listen.unwrap_or(config.http_listen)),
+            config.health_listen.is_none() && config.http_cert_file.is_some(),
+        ),
     };
     // Another process may now listen on the address of one that is gone, so check the process id first.
     let gone = instance.and_then(|instance| instance.check_alive(&config.data_dir).err());
     let missing = match gone {
         Some(gone) => Some(gone.to_string()),
-        None if config.health_listen.is_none() && config.http_cert_file.is_some() => {
-            Some(SPEAKS_TLS.to_owned())
-        }
-        None => find_missing(address).await,
+        None => find_missing(config, address, speaks_tls).await,
     };
     output::print_data(
         output,
         &json!({"ready": missing.is_none(), "missing": missing}),
         || match &missing {
-            None => format!("http://{address} is ready"),
+            None => format!("{} is ready", url_of(address, speaks_tls)),
             Some(missing) => format!("not ready: {missing}"),
         },
     )?;
     Ok(if missing.is_none() { Exit::Done } else { Exit::ProblemFound })
 }
 
-/// Describes what the process at this address is missing, or why it does not respond; `None` if it is ready.
-pub(super) async fn find_missing(address: SocketAddr) -> Option<String> {
-    match tokio::time::timeout(ANSWER_TIMEOUT, request_readiness(address)).await {
+/// Describes what the process at this address is missing, or why it does not respond; `None` if it is ready. Over TLS,
+/// the certificates of the configuration are trusted.
+pub(super) async fn find_missing(config: &Config, address: SocketAddr, speaks_tls: bool) -> Option<String> {
+    let url = url_of(address, speaks_tls);
+    match tokio::time::timeout(ANSWER_TIMEOUT, request_readiness(config, address, speaks_tls)).await {
         Ok(Ok(answer)) => parse_missing(&answer),
-        Ok(Err(problem)) => Some(format!("nothing answers at http://{address}: {problem:#}")),
-        Err(_) => Some(format!("http://{address} did not answer within {} s", ANSWER_TIMEOUT.as_secs())),
+        Ok(Err(problem)) => Some(format!("nothing answers at {url}: {problem:#}")),
+        Err(_) => Some(format!("{url} did not answer within {} s", ANSWER_TIMEOUT.as_secs())),
     }
+}
+
+fn url_of(address: SocketAddr, speaks_tls: bool) -> String {
+    format!("{}://{address}", if speaks_tls { "https" } else { "http" })
 }
 
 /// Replaces an unspecified address, which is meant only for listening, with the loopback address.
@@ -73,8 +76,32 @@ fn to_reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-async fn request_readiness(address: SocketAddr) -> anyhow::Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
+async fn request_readiness(config: &Config, address: SocketAddr, speaks_tls: bool) -> anyhow::Result<String> {
+    let stream = TcpStream::connect(address).await?;
+    if !speaks_tls {
+        return send_request(address, stream).await;
+    }
+    let (certificate, authorities) = (config.http_cert_file.as_deref(), config.http_ca_file.as_deref());
+    let probe = TlsProbe::new(certificate, authorities)?;
+    let stream = probe.connect(address.ip(), stream).await.with_context(|| {
+        let own = certificate.map_or_else(
+            || "`http_cert_file` is not set here".to_owned(),
+            |path| {
+                format!("it is not the one in {}, which the process reads again every 10 s", path.display())
+            },
+        );
+        format!(
+            "its certificate is not trusted ({own}; no public authority and none in `http_ca_file` has signed it for \
+             this address)"
+        )
+    })?;
+    send_request(address, stream).await
+}
+
+async fn send_request(
+    address: SocketAddr,
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+) -> anyhow::Result<String> {
     // HTTP/1.0 closes the connection after the response, so reading to the end terminates.
     let request = format!("GET /readyz HTTP/1.0\r\nHost: {address}\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;

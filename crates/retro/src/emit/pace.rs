@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
-use retro_bus::{Bus, topology};
+use retro_bus::{Bus, BusError, topology};
 use retro_config::Config;
 use retro_core::id::{Tenant, Workflow};
 use retro_core::policy::Policies;
@@ -51,25 +51,34 @@ impl Pace {
     }
 
     /// Waits until all events sent so far are counted and no retrospective of the workflow is due or open.
-    /// Fails after [`WAIT_MAX`].
+    /// Fails after [`WAIT_MAX`], and if the broker refuses to say what is counted.
     pub(super) async fn wait_until_idle(&self, bus: &Bus, workflow: &Workflow) -> anyhow::Result<()> {
-        let mut attempts = WAIT_MAX.as_millis() / POLL_INTERVAL.as_millis();
-        while !self.is_idle(bus, workflow).await? {
-            attempts -= 1;
-            if attempts == 0 {
-                bail!(
-                    "the retrospective of {workflow} has not finished after {} s; are all roles running?",
-                    WAIT_MAX.as_secs()
-                );
+        let idle = async {
+            while !self.is_idle(bus, workflow).await? {
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
-            tokio::time::sleep(POLL_INTERVAL).await;
+            Ok(())
+        };
+        match tokio::time::timeout(WAIT_MAX, idle).await {
+            Ok(ended) => ended,
+            Err(_) => bail!(
+                "the retrospective of {workflow} has not finished after {} s; are all roles running?",
+                WAIT_MAX.as_secs()
+            ),
         }
-        Ok(())
     }
 
     async fn is_idle(&self, bus: &Bus, workflow: &Workflow) -> anyhow::Result<bool> {
         // Check the backlog first: rows read before it is empty may lack the last events.
-        if bus.count_unacknowledged(topology::INTAKE, COUNTER_DURABLE).await? > 0 {
+        let uncounted = match bus.count_unacknowledged(topology::INTAKE, COUNTER_DURABLE).await {
+            Err(refused @ BusError::Refused { .. }) => bail!(
+                "`--pause-every` waits until the counter has counted what was sent, and its broker user may not ask: {refused}. \
+                 Emit without it, or as a user that may publish to `$JS.API.CONSUMER.INFO.{}.{COUNTER_DURABLE}`",
+                topology::INTAKE
+            ),
+            uncounted => uncounted?,
+        };
+        if uncounted > 0 {
             return Ok(false);
         }
         let rows = self.store.list_workflows(&self.tenant).await?;

@@ -124,6 +124,8 @@ impl Watch<'_> {
                 self.tell_problem(&format!("more than {FILES_MAX} files; the others are not watched"));
             }
             let clock_ns = SystemClock.now().as_nanosecond();
+            let is_whole = found.len() < FILES_MAX;
+            let folder = Some(found.clone()).filter(|_| is_whole && self.sent.is_too_long_for(found.len()));
             for file in self.files.observe(found, ObservedAt { elapsed: started.elapsed(), clock_ns }) {
                 match self.handle_file(&file).await? {
                     Ok(()) => wait = RETRY_WAITS.0,
@@ -135,6 +137,9 @@ impl Watch<'_> {
                         break;
                     }
                 }
+            }
+            if let Some(folder) = folder {
+                self.sent.forget_missing(&folder)?;
             }
         }
     }

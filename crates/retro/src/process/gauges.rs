@@ -12,6 +12,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use retro_bus::{Bus, ConsumerLag, DurableConsumer};
 use retro_core::dead_letter::DeadLetterCode;
+use retro_core::kill_switch::KillSwitchScope;
 use retro_core::memory::MemoryStatus;
 use retro_core::time::Clock;
 use retro_store::{DatabaseMetrics, MetricsStore};
@@ -111,7 +112,14 @@ fn show_database_gauges(levels: &DatabaseMetrics, now: Timestamp) {
     metrics::RETROSPECTIVES_AGE.set([], age(levels.retrospectives_age_ms));
     metrics::TENTATIVE_AGE.set([], levels.oldest_tentative.map_or(0.0, |since| seconds_between(since, now)));
     metrics::MEMORIES_HELD.set_all(count_held(&levels.memories_held));
+    metrics::KILL_SWITCHES_ENGAGED.set_all(count_engaged(&levels.kill_switches_engaged));
     metrics::INVESTIGATIONS_CLAIMABLE.set([], levels.claimable as f64);
+}
+
+/// Returns the number of engaged kill switches for every kind of scope, including zeros.
+fn count_engaged(counts: &BTreeMap<&'static str, u64>) -> BTreeMap<[&'static str; 1], f64> {
+    let count = |kind: &str| counts.get(kind).copied().unwrap_or(0) as f64;
+    KillSwitchScope::KINDS.into_iter().map(|kind| ([kind], count(kind))).collect()
 }
 
 /// Returns the count for every code, including zeros: an alert on the first dead letter needs the zero before
@@ -147,6 +155,7 @@ fn hide_database_gauges(problem: &str) {
     }
     metrics::DEAD_LETTERS_OPEN.set_all([]);
     metrics::MEMORIES_HELD.set_all([]);
+    metrics::KILL_SWITCHES_ENGAGED.set_all([]);
     metrics::METRIC_READS.add(1, ["database", "failed"]);
 }
 

@@ -20,7 +20,15 @@ struct Certificate {
 
 impl Certificate {
     fn generate() -> Self {
-        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        Self::of_names(vec!["localhost".to_owned(), "127.0.0.1".to_owned()])
+    }
+
+    /// Generates a certificate for another name than the addresses of this machine.
+    fn generate_for(name: &str) -> Self {
+        Self::of_names(vec![name.to_owned()])
+    }
+
+    fn of_names(names: Vec<String>) -> Self {
         let pair = rcgen::generate_simple_self_signed(names).expect("names of hosts");
         let (der, pem) = (pair.cert.der().to_vec(), pair.cert.pem());
         Self { der, pem, key_pem: pair.signing_key.serialize_pem() }
@@ -159,6 +167,110 @@ async fn an_agent_on_another_machine_uses_tls_and_a_token_of_its_tenant() {
     world.wait_for("the revoked token is refused", revoked).await;
     let log = std::fs::read_to_string(world.path("retro.log")).expect("the log can be read");
     assert!(!log.contains(&token[30..]), "the log has a token");
+    world.stop().await;
+}
+
+/// What people decide over HTTP is stored with the name that the request gives, which nobody verifies, and with the access
+/// token that it had.
+#[tokio::test]
+async fn a_decision_names_the_token_with_which_it_was_made() {
+    let mut world = World::empty();
+    world.write_policy("[policy]\nwithhold_permille = 0\n");
+    world.up_with_env(&[("RETRO_HTTP_REQUIRE_TOKENS", "true")]).await;
+    let agent = create_token(&world, "acme", "agents", "emit,context").await;
+    let token = create_token(&world, "acme", "ci-ops", "read,operate").await;
+    world
+        .emit_and_wait("acme", "runs.jsonl", &build_correcting_runs(WORKFLOW, "deploy_service", 0..10))
+        .await;
+    wait_for_lesson(&world).await;
+    let acme = async |words: &[&str]| world.run_json(&[&["--tenant", "acme"], words].concat()).await;
+    let id = json_text(&json_items(&acme(&["memories", "list"]).await)[0], "id").to_owned();
+    let tokens = acme(&["tokens", "list"]).await;
+    let id_of = |name: &str| {
+        let token = json_items(&tokens).iter().find(|token| token["name"] == name).expect("the token");
+        json_text(token, "id").to_owned()
+    };
+    let expected = json!({"id": id_of("ci-ops"), "name": "ci-ops"});
+
+    let http = configure_client().build().expect("a client");
+    let post = async |token: &str, path: &str, body: Value| {
+        let request = http.post(format!("{}{path}", world.http_url())).bearer_auth(token).json(&body);
+        let response = request.send().await.expect("the program answers");
+        let status = response.status();
+        let text = response.text().await.expect("text");
+        assert!(status.is_success(), "{path}: {status} {text}");
+    };
+    let anna = json!({"by": "anna", "reason": "we looked at it"});
+    post(&token, &format!("/v1/memories/{id}/pin"), anna.clone()).await;
+    let switch = json!({"by": "anna", "reason": "an incident", "workflow": WORKFLOW, "state": "engaged"});
+    post(&token, "/v1/kill-switches", switch).await;
+    post(&token, "/v1/feedback", json!({"memory": id, "verdict": "helped", "by": "anna"})).await;
+    let of_agent = json!({"memory": id, "verdict": "helped", "run": "next", "workflow": WORKFLOW});
+    post(&agent, "/v1/feedback", of_agent).await;
+    world.publish_event("acme", WORKFLOW, &json!("no event at all")).await;
+    let letters = async || {
+        let listed = acme(&["dead-letters", "list"]).await;
+        json_items(&listed).first().map(|letter| json_text(letter, "id").to_owned())
+    };
+    let letter = world.wait_for("the dead letter is stored", letters).await;
+    post(&token, &format!("/v1/dead-letters/{letter}/discard"), anna).await;
+
+    let why = acme(&["memories", "why", &id]).await;
+    let pinned = json_items(&why["history"]).iter().find(|entry| entry["change"] == "pinned");
+    assert_eq!(pinned.expect("it was pinned")["with_token"], expected, "{why}");
+    let said = |source: &str| {
+        let rows = json_items(&why["feedback"]).iter();
+        rows.clone().find(|row| row["source"] == source).unwrap_or_else(|| panic!("{source}: {why}")).clone()
+    };
+    assert_eq!(said("person")["with_token"], expected);
+    assert_eq!(said("agent")["with_token"]["name"], "agents");
+    let by = format!("anna, with token ci-ops (id {})", id_of("ci-ops"));
+    let switches = acme(&["kill-switches", "list"]).await;
+    assert_eq!(switches[0]["engaged"]["with_token"], expected, "{switches}");
+    let text = async |words: &[&str]| world.run_retro(&[&["--tenant", "acme"], words].concat()).await.out;
+    let shown = text(&["dead-letters", "show", &letter]).await;
+    assert!(shown.contains(&format!("discarded by {by} at ")), "{shown}");
+    assert!(text(&["memories", "why", &id]).await.contains("ci-ops"));
+    // Over the command line there is no token; and nothing that is exported depends on one.
+    acme(&["memories", "unpin", &id, "--by", "anna", "--reason", "done"]).await;
+    let why = acme(&["memories", "why", &id]).await;
+    let last = json_items(&why["history"]).last().expect("a change").clone();
+    assert_eq!((&last["change"], last.get("with_token")), (&json!("unpinned"), None));
+    let exported = text(&["export", "--canonical"]).await;
+    assert!(exported.contains("anna") && !exported.contains("ci-ops"), "{exported}");
+    let verified = acme(&["verify"]).await;
+    assert!(verified["problems"].as_array().is_none_or(Vec::is_empty), "{verified}");
+    world.stop().await;
+}
+
+/// `retro ready` and `retro doctor` ask the process over TLS, whatever names its certificate has.
+#[tokio::test]
+async fn a_process_that_speaks_tls_is_asked_if_it_is_ready() {
+    let (mut world, certificate) = (World::empty(), Certificate::generate_for("retro.example"));
+    let files = certificate.install(&world);
+    world.up_at("127.0.0.1:0", &as_variables(&files)).await;
+    let url = world.http_url().to_owned();
+    let ask = async |command: &str, variables: &[(&str, &str)]| {
+        let mut asked = world.command(&[command]);
+        run_command(asked.envs(variables.iter().copied())).await
+    };
+    let ready = ask("ready", &as_variables(&files)).await;
+    assert_eq!((ready.code, ready.out.trim()), (Some(0), &*format!("{url} is ready")), "{ready:?}");
+    let doctor = ask("doctor", &as_variables(&files)).await;
+    assert!(doctor.code == Some(0) && doctor.out.contains(&format!("is ready at {url}")), "{doctor:?}");
+    assert!(doctor.out.contains("GitHub token  none: logs of failed CI runs are not read"), "{doctor:?}");
+    // A configuration that does not know the certificate does not trust it.
+    let unknown = ask("ready", &[]).await;
+    assert_eq!(unknown.code, Some(4), "{unknown:?}");
+    assert!(
+        unknown.out.contains("its certificate is not trusted (`http_cert_file` is not set here"),
+        "{unknown:?}"
+    );
+    let other = Certificate::generate_for("retro.example");
+    let other = world.write_file("other.pem", &other.pem);
+    let wrong = [("RETRO_HTTP_CERT_FILE", other.as_str()), ("RETRO_HTTP_KEY_FILE", files[1].1.as_str())];
+    let unknown = ask("ready", &wrong).await;
+    assert!(unknown.out.contains("it is not the one in") && unknown.out.contains("other.pem"), "{unknown:?}");
     world.stop().await;
 }
 

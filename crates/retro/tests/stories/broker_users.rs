@@ -24,7 +24,8 @@ async fn a_fleet_learns_with_each_role_as_its_own_user_of_the_broker() {
     }
     let events = fleet.write_events("runs.jsonl", &build_correcting_runs("release", "deploy_service", 0..20));
     let mut emit = fleet.command(&["emit", &events, "-o", "json"]);
-    let sent = run_command(emit.env("NATS_URL", nats.url(&BrokerUser::Engine(tenant)))).await.parse_json();
+    let sent =
+        run_command(emit.env("NATS_URL", nats.url(&BrokerUser::Engine(tenant.clone())))).await.parse_json();
     assert_eq!(sent["sent"], json!(20));
     fleet.wait_until_counted("default", 20).await;
     fleet.wait_until_idle().await;
@@ -34,5 +35,12 @@ async fn a_fleet_learns_with_each_role_as_its_own_user_of_the_broker() {
     assert_eq!(fleet.run_json(&["dead-letters", "list"]).await, json!([]));
     let log = fleet.log_tail();
     assert!(!log.contains("Permissions Violation"), "{log}");
+
+    // An engine may send and not ask what is counted, so it is told what it lacks instead of waiting.
+    let mut emit = fleet.command(&["emit", &events, "--pause-every", "20"]);
+    let refused = run_command(emit.env("NATS_URL", nats.url(&BrokerUser::Engine(tenant)))).await;
+    let lacks = "may publish to `$JS.API.CONSUMER.INFO.RETRO_INTAKE.counter`";
+    assert!(refused.code == Some(1) && refused.err.contains(lacks), "{refused:?}");
+    fleet.wait_until_idle().await;
     fleet.stop_all().await;
 }

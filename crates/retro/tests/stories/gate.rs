@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use retro_core::recall::{FENCE_BEGIN, FENCE_END, FENCE_HINT};
+use retro_core::recall::{FENCE_BEGIN, FENCE_END, FENCE_HINTS};
 use serde_json::{Value, json};
 
 use crate::world::{RunBuilder, World, build_correcting_runs, json_items, json_text};
@@ -117,7 +117,7 @@ fn find_block_problem(context: &Value) -> Option<String> {
     let lines: Vec<&str> = if block.is_empty() { Vec::new() } else { block.split('\n').collect() };
     let is_whole = match lines.as_slice() {
         [] => memories.is_empty(),
-        [FENCE_BEGIN, within @ .., FENCE_HINT, FENCE_END] => {
+        [FENCE_BEGIN, within @ .., hint, FENCE_END] if FENCE_HINTS.contains(hint) => {
             !within.is_empty()
                 && within.len() == memories.len()
                 && within.iter().all(|line| is_memory_line(line))

@@ -73,7 +73,12 @@ async fn a_lesson_that_an_agent_saves_is_handed_out_once_another_run_shows_it() 
         .await;
     let memory = world.run_json(&["memories", "show", &id]).await;
     assert_eq!((&memory["status"], &memory["observed_runs"]), (&json!("tentative"), &json!(1)), "{memory}");
-    assert_eq!(memory["saved_quotes"][0]["in_trace"], true, "{memory}");
+    let proven = &memory["evidence"][0]["quote"];
+    assert_eq!(
+        (&proven["place"]["part"], &memory["saved_quotes"]),
+        (&json!("answer"), &Value::Null),
+        "{memory}"
+    );
     assert_eq!(json_items(&world.run_json(&["memories", "list"]).await).len(), 1);
 
     // A separate run confirms it by its trace.
@@ -87,12 +92,54 @@ async fn a_lesson_that_an_agent_saves_is_handed_out_once_another_run_shows_it() 
     assert!(text.contains("set `region` to `eu-west-1`"), "{text}\n{memory}");
     let why = world.run_json(&["memories", "why", &id]).await.to_string();
     assert!(why.contains("saved by the agent of run first") && why.contains(CAUSE), "{why}");
+    assert!(why.contains("the trace of run first contains the quote that its agent gave"), "{why}");
     assert!(why.contains(r#""change":"promoted""#) && why.contains("seen in run second"), "{why}");
-    // The agent's words and its unchecked quote stay with people.
+    // The agent's words stay with people; its quote is evidence since it was found.
     let (_, opened) = world.get("default", &format!("/v1/memories/{id}?run=third")).await;
     let opened: Value = serde_json::from_str(&opened).expect("JSON");
     assert!(!opened.to_string().contains(CAUSE), "{opened}");
-    assert_eq!(json_items(&opened["memory"]["evidence"]).len(), 1, "{opened}");
+    assert_eq!(json_items(&opened["memory"]["evidence"]).len(), 2, "{opened}");
+    world.verify_store().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_whose_trace_lacks_the_quote_of_its_agent_confirms_nothing() {
+    let mut world = World::empty();
+    world.write_policy(POLICY);
+    world.up().await;
+    let id = json_text(&save(&world, &lesson("liar")).await, "memory").to_owned();
+    // The agent only says that it got the error.
+    let liar = RunBuilder::new(WORKFLOW, "liar").with_message("Say hello.").build_event();
+    world.emit_and_wait("default", "one.jsonl", &[liar, build_quiet_run("quiet-1")]).await;
+    let memory = world.run_json(&["memories", "show", &id]).await;
+    assert_eq!((&memory["status"], &memory["evidence"]), (&json!("tentative"), &json!([])), "{memory}");
+    assert_eq!((&memory["quote_missing_in"], &memory["observed_runs"]), (&json!("liar"), &json!(0)));
+    let why = world.run_retro(&["memories", "why", &id]).await.out.replace(['\n', '│'], " ");
+    assert!(why.contains("quote_missing"), "{why}");
+    let why = world.run_json(&["memories", "why", &id]).await.to_string();
+    assert!(why.contains("quote not found: the trace of run liar does not contain"), "{why}");
+    let reports = world.run_json(&["reports", "list"]).await;
+    let report = json_text(&json_items(&reports)[0]["retrospective"], "id").to_owned();
+    let report = world.run_retro(&["reports", "show", &report]).await.out;
+    assert!(report.contains("1 quote of an agent was dropped: it is not in the trace"), "{report}");
+
+    // With a run that lies, one that tells the truth would be two.
+    world
+        .emit_and_wait("default", "two.jsonl", &[build_correcting_run("first"), build_quiet_run("quiet-2")])
+        .await;
+    let memory = world.run_json(&["memories", "show", &id]).await;
+    assert_eq!((&memory["status"], &memory["observed_runs"]), (&json!("tentative"), &json!(1)), "{memory}");
+    assert_eq!(context_text(&world, "next").await, "", "no agent is handed it");
+    world
+        .emit_and_wait(
+            "default",
+            "three.jsonl",
+            &[build_correcting_run("second"), build_quiet_run("quiet-3")],
+        )
+        .await;
+    let memory = world.run_json(&["memories", "show", &id]).await;
+    assert_eq!(memory["status"], "active", "{memory}");
     world.verify_store().await;
     world.stop().await;
 }

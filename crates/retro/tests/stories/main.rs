@@ -34,6 +34,7 @@ mod looks;
 mod malformed_input;
 mod manual_retrospectives;
 mod mcp;
+mod mcp_stop;
 mod memory_decisions;
 mod memory_deletion;
 mod memory_limit;

@@ -18,12 +18,13 @@ use scraped::ScrapedMetrics;
 const WORKFLOW: &str = "zebra";
 
 /// Gauges that the process measures every second, with their values after all work is done.
-const EXPECTED_GAUGES: [(&str, &[&str], f64); 7] = [
+const EXPECTED_GAUGES: [(&str, &[&str], f64); 8] = [
     ("retro_dead_letters_open", &["not_cloud_event"], 1.0),
     ("retro_retrospectives_open", &[], 0.0),
     ("retro_outbox_unsent_messages", &[], 0.0),
     ("retro_outbox_unsent_age_seconds", &[], 0.0),
     ("retro_memories_held", &["active"], 0.0),
+    ("retro_kill_switches_engaged", &["workflow"], 1.0),
     ("retro_consumer_lag_messages", &["counter"], 0.0),
     ("retro_consumer_lag_age_seconds", &["writer"], 0.0),
 ];
@@ -50,6 +51,8 @@ async fn metrics_report_runs_deaths_a_takeover_and_a_dead_letter_without_names()
     let investigator = fleet
         .serve_with_short_timeouts("investigator", &[&variables[..], &[("RETRO_LEASE_S", "60")]].concat());
     fleet.publish_event("default", WORKFLOW, &json!("no event at all")).await;
+    let stop = ["kill-switches", "engage", "--workflow", WORKFLOW, "--reason", "an incident"];
+    fleet.run_json(&stop).await;
     fleet.wait_until_counted("default", 10).await;
     fleet.wait_until_idle().await;
 

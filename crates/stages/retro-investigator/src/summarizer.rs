@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use retro_consumer::{Watchdog, catch_panic, run_blocking};
-use retro_core::calls::SummaryContent;
+use retro_core::calls::{SavedQuotes, SummaryContent};
+use retro_core::memory::Memory;
 use retro_store::{Claim, InvestigatorStore, RunToSummarize, StoreError, SummaryWrite};
 use tracing::debug;
 
@@ -58,13 +59,18 @@ impl Summarizer<'_> {
         };
         let what = format!("summary of run {run} in retrospective {}", claim.retrospective.id);
         let memories = active_memories(claim, &facts);
+        let gave_quote = |memory: &&Memory| memory.unchecked_evidence(&facts.run_id).is_some();
+        let saved: Vec<Memory> = claim.memories.iter().filter(gave_quote).cloned().collect();
         // The watch moves into the closure: nothing else can stop a thread that computes for too long.
         let watch = self.watchdog.watch(what, self.deadline);
         let summarized = catch_panic(run_blocking(move || {
             let _watch = watch;
             fetched.parse_trajectory(&facts).map(|trajectory| {
                 // Our own words in the trace are no answer of a tool.
-                summarize_run(&facts, &trajectory.without_injected_blocks(), &memories)
+                let trajectory = trajectory.without_injected_blocks();
+                let mut summary = summarize_run(&facts, &trajectory, &memories);
+                summary.saved_quotes = SavedQuotes::check(&facts, &trajectory, &saved);
+                summary
             })
         }));
         write(match summarized.await {

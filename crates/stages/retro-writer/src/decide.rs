@@ -2,12 +2,14 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use retro_core::attribution::DecisionToken;
 use retro_core::id::{MemoryId, Tenant, WorkflowKey};
 use retro_core::learn::{
     AddedMemory, AdditionError, AdditionFacts, DecisionRequest, LessonSaving, MemoryDecision,
     MemoryDecisionError, MemoryDecisionFacts, SaveError, SaveFacts, SavedLesson, WrittenMemory, add_memory,
     decide_memory, save_lesson,
 };
+use retro_core::memory::Change;
 use retro_core::similarity::ResolvedVectors;
 use retro_store::{CommitResult, Decision, StoreError};
 
@@ -27,9 +29,11 @@ impl Writer {
     ) -> Result<Result<CommitResult, MemoryDecisionError>, StoreError> {
         let now = self.clock.now();
         let changed = Mutex::new(CountedChanges::default());
+        let token = (self.deciding_token)();
         let decide = |facts: &MemoryDecisionFacts| {
             let policy = self.policies.policy_for(&facts.key);
-            let decided = decide_memory(facts, decision, request, &policy, now)?;
+            let mut decided = decide_memory(facts, decision, request, &policy, now)?;
+            name_token(&mut decided.changes, token.as_ref());
             *changed.lock().unwrap_or_else(PoisonError::into_inner) =
                 CountedChanges::from_changes(&decided.changes);
             Ok(decided)
@@ -50,12 +54,16 @@ impl Writer {
         written: &WrittenMemory,
     ) -> Result<Result<AddedMemory, AdditionError>, StoreError> {
         let now = self.clock.now();
+        let token = &(self.deciding_token)();
         let collect = || async { self.store.load_addition_facts(key, written).await.map(Some) };
         let decide = |vectors: ResolvedVectors| async move {
             let decide = |facts: &AdditionFacts| -> Decision<Result<AddedMemory, AdditionError>> {
                 let embedder = vectors.embedder_for(facts)?;
                 let policy = self.policies.policy_for(key);
-                Ok(add_memory(facts, &policy, embedder, now))
+                Ok(add_memory(facts, &policy, embedder, now).map(|mut added| {
+                    name_token(&mut added.changes, token.as_ref());
+                    added
+                }))
             };
             self.store.add_memory(key, written, &decide).await
         };
@@ -91,4 +99,9 @@ impl Writer {
         }
         Ok(saving)
     }
+}
+
+/// Stores the access token of a request with the changes that it has caused.
+pub(crate) fn name_token(changes: &mut [Change], token: Option<&DecisionToken>) {
+    changes.iter_mut().for_each(|change| change.with_token = token.cloned());
 }

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use retro_consumer::{
     HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, MessageHandler, OVERDUE_S, Sweep, process_item,
 };
+use retro_core::attribution::DecisionToken;
 use retro_core::id::{MemoryId, RetrospectiveId, Tenant, WorkflowKey};
 use retro_core::learn::{
     ClosedRetrospective, ClosingFacts, close_retrospective, delete_by_operator, release_by_operator,
@@ -43,6 +44,7 @@ pub struct Writer {
     vector_cursor: Mutex<SweepCursor>,
     clock: Arc<dyn Clock>,
     outbox: Arc<Notify>,
+    deciding_token: fn() -> Option<DecisionToken>,
 }
 
 impl Writer {
@@ -54,7 +56,14 @@ impl Writer {
         clock: Arc<dyn Clock>,
         outbox: Arc<Notify>,
     ) -> Self {
-        Self { store, policies, vectors: None, vector_cursor: Mutex::default(), clock, outbox }
+        let (vector_cursor, deciding_token) = (Mutex::default(), || None);
+        Self { store, policies, vectors: None, vector_cursor, clock, outbox, deciding_token }
+    }
+
+    /// Sets the function that returns the access token of the request that is being carried out. It is stored with the
+    /// changes that a person requests.
+    pub fn with_deciding_token(self, deciding_token: fn() -> Option<DecisionToken>) -> Self {
+        Self { deciding_token, ..self }
     }
 
     /// Sets the source of vectors for comparing texts. `None` selects the built-in embedder.
@@ -104,8 +113,12 @@ impl Writer {
         reason: &str,
     ) -> Result<Result<CommitResult, FoldError>, StoreError> {
         let now = self.clock.now();
-        let decide =
-            |key: &WorkflowKey, memory: &Memory| self.build_deletion(key, memory, request, reason, now);
+        let token = (self.deciding_token)();
+        let decide = |key: &WorkflowKey, memory: &Memory| {
+            let mut deletion = self.build_deletion(key, memory, request, reason, now)?;
+            deletion.change.with_token.clone_from(&token);
+            Ok(deletion)
+        };
         let done = self.store.delete_memory(tenant, id, &decide).await?;
         if matches!(done, Ok(CommitResult::Done)) {
             retro_telemetry::metrics::MEMORY_CHANGES.add(1, ["deleted"]);
@@ -127,8 +140,10 @@ impl Writer {
         reason: &str,
     ) -> Result<Result<CommitResult, FoldError>, StoreError> {
         let now = self.clock.now();
+        let token = (self.deciding_token)();
         let decide = |key: &WorkflowKey, memory: &Memory| {
-            let (change, memory) = release_by_operator(key, memory, request, by, reason, now)?;
+            let (mut change, memory) = release_by_operator(key, memory, request, by, reason, now)?;
+            change.with_token.clone_from(&token);
             Ok(Release { message: announce_change(key, &change), change, memory })
         };
         let done = self.store.release_memory(tenant, id, &decide).await?;

@@ -18,6 +18,7 @@ use retro_telemetry::trace::{Kind, Span, SpanParent};
 use tracing::{debug, error, info};
 
 use crate::Writer;
+use crate::decide::name_token;
 use crate::metrics::CountedChanges;
 
 impl Writer {
@@ -108,13 +109,15 @@ impl Writer {
         let now = self.clock.now();
         let changed = Mutex::new(CountedChanges::default());
         let counted = &changed;
+        let token = &(self.deciding_token)();
         let collect = || self.store.load_promote_facts(tenant, id);
         let decide = |vectors: ResolvedVectors| async move {
             let decide = |facts: &PromoteFacts| -> Decision<Result<RuleChanges, PromoteError>> {
                 let embedder = vectors.embedder_for(facts)?;
                 let policy = self.policies.policy_for(&facts.rule_scope);
-                let promoted = promote_rule(facts, request, by, reason, &policy, embedder, now);
-                if let Ok(promotion) = &promoted {
+                let mut promoted = promote_rule(facts, request, by, reason, &policy, embedder, now);
+                if let Ok(promotion) = &mut promoted {
+                    name_token(&mut promotion.changes, token.as_ref());
                     *counted.lock().unwrap_or_else(PoisonError::into_inner) =
                         CountedChanges::from_changes(&promotion.changes);
                 }
@@ -140,12 +143,16 @@ impl Writer {
         addition: &RuleAddition,
     ) -> Result<Option<Result<AddedRule, RuleAdditionError>>, StoreError> {
         let now = self.clock.now();
+        let token = &(self.deciding_token)();
         let collect = || self.store.load_rule_addition_facts(tenant, addition);
         let decide = |vectors: ResolvedVectors| async move {
             let decide = |facts: &RuleAdditionFacts| -> Decision<Result<AddedRule, RuleAdditionError>> {
                 let embedder = vectors.embedder_for(facts)?;
                 let policy = self.policies.policy_for(&facts.rule_scope);
-                Ok(add_rule(facts, &policy, embedder, now))
+                Ok(add_rule(facts, &policy, embedder, now).map(|mut added| {
+                    name_token(&mut added.done.changes, token.as_ref());
+                    added
+                }))
             };
             self.store.add_rule(tenant, addition, &decide).await
         };

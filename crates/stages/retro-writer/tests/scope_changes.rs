@@ -113,6 +113,7 @@ impl World {
         let request = ManualRequest {
             request: "ask".to_owned(),
             by: "ada".to_owned(),
+            with_token: None,
             runs: vec![RunId::new("first").unwrap()],
             focus: None,
             reason: None,

@@ -92,6 +92,7 @@ fn validate_change(memory: &Value, kind: &str, effect: &Value) -> Result<(), Str
             "promoted",
             "accepted",
             "observed",
+            "quote_missing",
             "revised",
             "held",
             "released",
@@ -104,6 +105,7 @@ fn validate_change(memory: &Value, kind: &str, effect: &Value) -> Result<(), Str
         ],
         "active" => &[
             "observed",
+            "quote_missing",
             "revised",
             "reweighted",
             "exempted",
@@ -120,6 +122,7 @@ fn validate_change(memory: &Value, kind: &str, effect: &Value) -> Result<(), Str
         "archived" => &[
             "promoted",
             "accepted",
+            "quote_missing",
             "revived",
             "held",
             "released",
@@ -148,6 +151,9 @@ fn validate_change(memory: &Value, kind: &str, effect: &Value) -> Result<(), Str
     }
     if kind == "released" && !is_held {
         return Err("released, but the memory is not in quarantine".to_owned());
+    }
+    if kind == "quote_missing" && unchecked_evidence(memory, &effect["run"]).is_none() {
+        return Err("quote_missing, but the memory has no unchecked quote of the run".to_owned());
     }
     if kind != "reweighted" {
         return Ok(());
@@ -202,7 +208,10 @@ fn apply_change(memory: &mut Value, kind: &str, change: &Value, effect: &Value) 
             }
         }
         "observed" if memory["status"] == "tentative" => {
-            push_bounded(&mut memory["tentative_runs"], run, usize::MAX);
+            // The run of an agent that saved the lesson is listed since then.
+            if unchecked_evidence(memory, &run).is_none() {
+                push_bounded(&mut memory["tentative_runs"], run, usize::MAX);
+            }
             add_witness(memory, &effect["evidence"]);
         }
         "reweighted" => {
@@ -222,6 +231,15 @@ fn apply_change(memory: &mut Value, kind: &str, change: &Value, effect: &Value) 
             if let Some(fields) = memory.as_object_mut() {
                 fields.remove("released_by");
             }
+        }
+        "quote_missing" => {
+            let run = &effect["run"];
+            if let Some(nth) = unchecked_evidence(memory, run) {
+                memory["evidence"].as_array_mut().expect("it was just read").remove(nth);
+            }
+            let runs = memory["observed_runs"].as_u64().unwrap_or_default();
+            memory["observed_runs"] = json!(runs.saturating_sub(1));
+            memory["quote_missing_in"] = run.clone();
         }
         "exempted" => memory["cue_not_met"] = effect["cue_not_met"].clone(),
         "archived" | "deleted" | "superseded" => memory["status"] = json!(kind),
@@ -256,6 +274,11 @@ fn apply_change(memory: &mut Value, kind: &str, change: &Value, effect: &Value) 
         _ => {}
     }
     if ["promoted", "observed", "revived"].contains(&kind) {
+        // A run counts once: what its trace shows replaces what its agent said.
+        if let Some(nth) = unchecked_evidence(memory, &effect["evidence"]["run"]) {
+            memory["evidence"][nth] = effect["evidence"].clone();
+            return;
+        }
         memory["observed_runs"] = json!(memory["observed_runs"].as_u64().unwrap_or_default() + 1);
         push_bounded(&mut memory["evidence"], effect["evidence"].clone(), EVIDENCE_MAX);
         let standing = &effect["evidence"]["remark"]["standing"];
@@ -263,6 +286,12 @@ fn apply_change(memory: &mut Value, kind: &str, change: &Value, effect: &Value) 
             memory["authority"] = standing.clone();
         }
     }
+}
+
+/// Returns the index of the quote that the agent of a run gave and that nobody has found in its trace.
+fn unchecked_evidence(memory: &Value, run: &Value) -> Option<usize> {
+    let evidence = memory["evidence"].as_array()?;
+    evidence.iter().position(|one| one["quote"]["place"]["part"] == "saved" && one["run"] == *run)
 }
 
 /// Returns the rank of a reviewer's standing, 0 being the lowest; `None` for evidence from a run.

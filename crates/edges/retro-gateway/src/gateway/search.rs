@@ -6,6 +6,7 @@ use retro_core::recall::{FoundKind, FoundMemories, FoundMemory, RecalledMemory, 
 use tokio::time::Instant;
 use tracing::warn;
 
+use super::kill_switches::Stop;
 use super::ranking::LoadedScope;
 use super::{ContextScope, Gateway};
 use crate::answer::{FOUND_MAX, FoundEntry, Recording, SearchAnswer, SearchRequest};
@@ -18,12 +19,14 @@ impl Gateway {
     /// in front of the agent like what it was handed at the start.
     pub async fn search(&self, tenant: &Tenant, request: SearchRequest) -> SearchAnswer {
         let deadline = Instant::now() + self.timeout;
-        let stop = self.find_stop(deadline, tenant, request.workflow.as_ref(), Some(&request.step)).await;
-        if let Some(stop) = stop {
-            retro_telemetry::metrics::SEARCH_ANSWERS.add(1, [stop.label()]);
-            return SearchAnswer::empty(request.run.as_ref(), &stop.into_reason());
+        let run = request.run.clone();
+        if let Some(stop) = self.find_known_stop(tenant, request.workflow.as_ref(), Some(&request.step)) {
+            return stop.answer_search(run.as_ref());
         }
-        let answer = self.select_found(deadline, tenant, request).await;
+        let answer = match self.select_found(deadline, tenant, request).await {
+            Ok(answer) => answer,
+            Err(stop) => return stop.answer_search(run.as_ref()),
+        };
         let found = match (&answer.memories[..], &answer.ranking) {
             ([], None) => "unavailable",
             ([], Some(_)) if answer.withheld_by_chance > 0 => "withheld",
@@ -34,18 +37,24 @@ impl Gateway {
         answer
     }
 
-    async fn select_found(&self, deadline: Instant, tenant: &Tenant, request: SearchRequest) -> SearchAnswer {
+    /// Returns what is found; fails if nothing may be handed out.
+    async fn select_found(
+        &self,
+        deadline: Instant,
+        tenant: &Tenant,
+        request: SearchRequest,
+    ) -> Result<SearchAnswer, Stop> {
         let SearchRequest { query, limit, workflow, step, repository, run } = request;
         let (limit, run) = (limit.min(FOUND_MAX), run.as_ref());
         let Some(ranking) = self.begin_ranking(deadline, tenant, Some(&query)) else {
-            return SearchAnswer::empty(run, "the query contains no word");
+            return Ok(SearchAnswer::empty(run, "the query contains no word"));
         };
         let key = workflow.map(|workflow| WorkflowKey { tenant: tenant.clone(), workflow });
         let policy = key.as_ref().map_or_else(Policy::default, |key| self.policies.policy_for(key));
         let mut problem = None;
         let memories = match key.clone() {
             Some(key) => {
-                let scope = ContextScope::Step { key, step, repository: repository.clone() };
+                let scope = ContextScope::Step { key, step: step.clone(), repository: repository.clone() };
                 let loaded = self.load_prepared(deadline, scope.clone(), &policy).await;
                 let loaded = loaded.map_err(|reason| problem = Some(reason)).ok();
                 loaded.map(|memories| LoadedScope { scope, memories })
@@ -67,7 +76,7 @@ impl Gateway {
         let scopes: Vec<LoadedScope> = memories.into_iter().chain(rules).collect();
         if scopes.is_empty() {
             let reason = problem.unwrap_or_else(|| NOTHING_NAMED.to_owned());
-            return SearchAnswer::empty(run, &format!("no memories: {reason}"));
+            return Ok(SearchAnswer::empty(run, &format!("no memories: {reason}")));
         }
         let ranked = self.finish_ranking(deadline, ranking, tenant, &policy, &scopes).await;
         let find = |LoadedScope { scope, memories }: &LoadedScope| {
@@ -78,7 +87,11 @@ impl Gateway {
             memories.find_about(&ranked.order(memories), kind, run, policy.withhold_permille)
         };
         let found = FoundMemories::take_best(scopes.iter().flat_map(find).collect(), limit);
-        self.answer_search(deadline, key.as_ref(), run, found, ranked, problem).await
+        let workflow = key.as_ref().map(|key| &key.workflow);
+        if let Some(stop) = self.find_stop(deadline, tenant, workflow, Some(&step)).await {
+            return Err(stop);
+        }
+        Ok(self.answer_search(deadline, key.as_ref(), run, found, ranked, problem).await)
     }
 
     async fn answer_search(

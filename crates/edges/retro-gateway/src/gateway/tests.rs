@@ -2,6 +2,7 @@ mod tasks;
 
 use retro_core::audience::{Audience, RepoVisibility, RunRepository};
 use retro_core::id::{Repository, Step, Workflow};
+use retro_core::kill_switch::KillSwitchScope;
 use retro_core::memory::MemoryScope;
 use retro_core::policy::Policy;
 use retro_core::recall::{FENCE_BEGIN, FENCE_END, is_withheld};
@@ -11,7 +12,7 @@ use retro_core::memory::{Memory, MemoryStatus};
 use retro_store::UnresolvedRef;
 
 use super::*;
-use crate::answer::MemoryReader;
+use crate::answer::{MemoryReader, SearchRequest};
 use crate::testing::{FakeStore, Trouble, active_memory};
 
 fn gateway(shelf: FakeStore) -> (Gateway, Arc<FakeStore>) {
@@ -333,4 +334,36 @@ async fn a_memory_of_another_repository_is_as_missing_as_one_that_never_was() {
     assert!(opened.memory.is_some());
     let other = gateway.read_memory(&home(), ids[0], reader(&RunId::new("run-8").unwrap())).await;
     assert_eq!(other, Err(UnresolvedRef::Missing(ids[0])));
+}
+
+/// Nobody waits for a gateway without a lease, so it looks again before it answers.
+#[tokio::test]
+async fn a_kill_switch_that_is_engaged_while_a_request_is_under_way_stops_its_answer() {
+    let scope = KillSwitchScope {
+        tenant: Some(home()),
+        workflow: Some(Workflow::new("shop").unwrap()),
+        step: Some(Step::main()),
+    };
+    let engages = || FakeStore {
+        engaged_while_reading: Some(scope.clone()),
+        ..FakeStore::with_memories(vec![active_memory("select", 300)])
+    };
+    let stopped = "no memories: a person has switched them off for step main of workflow shop";
+    let (gateway, shelf) = gateway(engages());
+    let answer = gateway.context(&home(), request(Some("run-7"))).await;
+    assert_eq!((answer.memories.len(), answer.reason.as_deref()), (0, Some(stopped)));
+    assert_eq!(*shelf.loads.lock().unwrap(), 1, "it was under way");
+    assert_eq!(shelf.records.lock().unwrap().clone(), [], "nothing was presented");
+    let (gateway, shelf) = gateway_with(engages(), Policy::default());
+    let search = SearchRequest {
+        query: "select".to_owned(),
+        limit: 5,
+        workflow: Some(Workflow::new("shop").unwrap()),
+        step: Step::main(),
+        repository: None,
+        run: None,
+    };
+    let answer = gateway.search(&home(), search).await;
+    assert_eq!((answer.memories.len(), answer.reason.as_deref()), (0, Some(stopped)));
+    assert_eq!(*shelf.loads.lock().unwrap(), 1);
 }

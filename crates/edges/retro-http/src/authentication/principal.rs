@@ -2,7 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use retro_core::access::{AccessScope, AccessScopes, TokenId};
+use retro_core::access::{AccessScope, AccessScopes, TokenId, TokenName};
 use retro_core::id::Tenant;
 
 use super::refusal::Refusal;
@@ -21,6 +21,8 @@ pub struct Principal {
 pub struct PrincipalToken {
     /// Public part of the token.
     pub id: TokenId,
+    /// Name of the token.
+    pub name: TokenName,
     /// What the token allows.
     pub scopes: AccessScopes,
 }

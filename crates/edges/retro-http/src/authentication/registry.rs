@@ -169,9 +169,10 @@ impl TokenRegistry {
     fn replace_known(&self, began: Instant, tokens: Vec<UsableToken>) {
         let earlier = self.known();
         let know = |token: UsableToken| {
-            let UsableToken { id, digest, tenant, scopes, valid_for } = token;
+            let UsableToken { id, name, digest, tenant, scopes, valid_for } = token;
             let usage = earlier.tokens.get(&id).map_or_else(Arc::default, |known| known.usage.clone());
-            let principal = Principal { tenant, token: Some(PrincipalToken { id: id.clone(), scopes }) };
+            let principal =
+                Principal { tenant, token: Some(PrincipalToken { id: id.clone(), name, scopes }) };
             let expires = valid_for.map(|left| began + left);
             (id, KnownToken { digest, principal, expires, usage })
         };

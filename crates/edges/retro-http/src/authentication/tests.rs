@@ -90,6 +90,7 @@ impl World {
     fn add(&self, token: &SecretToken, tenant: &str, scopes: &str) {
         self.store.tokens.lock().unwrap().push(UsableToken {
             id: token.id().clone(),
+            name: "ci-ops".parse().unwrap(),
             digest: token.digest(),
             tenant: Tenant::new(tenant).unwrap(),
             scopes: scopes.parse().unwrap(),

@@ -160,6 +160,7 @@ async fn the_newest_closed_automatic_retrospective_counts() {
             world.retrospectives[2].manual_request = Some(retro_core::retrospective::ManualRequest {
                 request: "request-1".to_owned(),
                 by: "anna".to_owned(),
+                with_token: None,
                 focus: None,
                 runs: Vec::new(),
                 reason: None,

@@ -1,3 +1,4 @@
+use retro_core::attribution::Attribution;
 use retro_core::id::{Ordinal, derive_uuid};
 use retro_core::policy::Policy;
 use retro_core::retrospective::RetrospectiveState;

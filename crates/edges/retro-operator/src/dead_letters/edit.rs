@@ -23,7 +23,6 @@ use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use retro_core::attribution::Attribution;
 use retro_core::canonical::sha256_hex;
 use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{DeadLetterId, Tenant};
@@ -38,7 +37,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::MessageView;
-use crate::command::actor_name;
+use crate::command::{actor_name, attribute};
 use crate::http::JsonResult;
 use crate::redact::SharedRedactFn;
 use apply::{apply_edit, check_edit, check_is_event};
@@ -115,7 +114,7 @@ impl EditService {
         reason: &str,
         dry_run: bool,
     ) -> Result<Option<EditedVersion>, EditError> {
-        let act = Attribution::new(by, reason, self.clock.now())?;
+        let act = attribute(by, reason, self.clock.now())?;
         let Some(dead_letter) = self.store.find_dead_letter(tenant, id).await? else { return Ok(None) };
         check_is_event(&dead_letter)?;
         let (based_on, before) = self.load_version(tenant, &dead_letter, from).await?;
@@ -278,7 +277,7 @@ impl EditedVersion {
 pub(super) struct EditRequest {
     /// Reason for the edit, recorded in the audit log.
     reason: String,
-    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
+    /// Name of the operator. The name is not verified; the access token of the request is stored beside it.
     by: Option<String>,
     /// Version to edit; 0 is the original [default: the newest version].
     from: Option<u32>,

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::raw::RawAccessRequest;
 use super::search::DeadLettersQuery;
 use super::{DeadLetterSearch, DeadLetterWithMessage, EditService, RawDeadLetter};
-use crate::command::actor_name;
+use crate::command::{actor_name, attribute};
 use crate::http::ApiError;
 
 /// Default number of dead letters in one export.
@@ -47,8 +47,7 @@ impl EditService {
         search: DeadLetterSearch,
         exact_for: Option<(&str, &str)>,
     ) -> Result<DeadLetterExport, AttributionError> {
-        let exact_for =
-            exact_for.map(|(by, reason)| Attribution::new(by, reason, self.clock.now())).transpose()?;
+        let exact_for = exact_for.map(|(by, reason)| attribute(by, reason, self.clock.now())).transpose()?;
         let left = search.filter.limit.min(EXPORT_MAX);
         Ok(DeadLetterExport {
             service: self.clone(),

@@ -6,7 +6,6 @@ use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
-use retro_core::attribution::Attribution;
 use retro_core::canonical::sha256_hex;
 use retro_core::dead_letter::Rejection;
 use retro_core::id::{DeadLetterId, Tenant, Workflow};
@@ -16,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{EditError, EditService};
-use crate::command::actor_name;
+use crate::command::{actor_name, attribute};
 use crate::http::JsonResult;
 
 /// A dead letter with its exact bytes, secrets included.
@@ -100,7 +99,7 @@ impl EditService {
         by: &str,
         reason: &str,
     ) -> Result<Option<RawDeadLetter>, EditError> {
-        let act = Attribution::new(by, reason, self.clock.now())?;
+        let act = attribute(by, reason, self.clock.now())?;
         let Some(dead_letter) = self.store.find_dead_letter(tenant, id).await? else { return Ok(None) };
         let (version, content) = self.load_version(tenant, &dead_letter, version).await?;
         let detail = format!("version {version}");
@@ -116,7 +115,7 @@ impl EditService {
 pub(super) struct RawAccessRequest {
     /// Reason for the access, recorded in the audit log.
     pub(super) reason: String,
-    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
+    /// Name of the operator. The name is not verified; the access token of the request is stored beside it.
     pub(super) by: Option<String>,
     /// Version to read; 0 is the original [default: 0]. An export always contains the original.
     #[serde(default)]

@@ -159,7 +159,7 @@ pub(super) struct ReplayRequest {
     /// Reason for the command, recorded in the audit log. A dry run needs no reason.
     #[serde(default)]
     reason: String,
-    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
+    /// Name of the operator. The name is not verified; the access token of the request is stored beside it.
     by: Option<String>,
     /// `true` to return the predicted result and change nothing.
     #[serde(default)]

@@ -17,7 +17,7 @@ use serde::Serialize;
 use tokio::sync::Notify;
 use utoipa::ToSchema;
 
-use crate::command::ActionStatus;
+use crate::command::{ActionStatus, attribute};
 use crate::http::ApiError;
 use crate::redact::SharedRedactFn;
 
@@ -96,7 +96,7 @@ impl ReplayService {
     /// Builds the attribution for the audit log. Secrets in the actor's name or reason are redacted before they are
     /// stored.
     pub(super) fn build_attribution(&self, by: &str, reason: &str) -> Result<Attribution, AttributionError> {
-        Attribution::new(&(self.redact)(by), &(self.redact)(reason), self.clock.now())
+        attribute(&(self.redact)(by), &(self.redact)(reason), self.clock.now())
     }
 }
 

@@ -103,7 +103,7 @@ pub(super) struct BulkRequest {
     /// Reason for the command, recorded in the audit log. A dry run needs no reason.
     #[serde(default)]
     pub(super) reason: String,
-    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
+    /// Name of the operator. The name is not verified; the access token of the request is stored beside it.
     by: Option<String>,
     /// `true` to return the predicted result and change nothing.
     #[serde(default)]

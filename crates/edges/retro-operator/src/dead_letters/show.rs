@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use jiff::Timestamp;
-use retro_core::attribution::Attribution;
+use retro_core::attribution::{Attribution, DecisionToken};
 use retro_core::id::{DeadLetterId, ObjectRef, Tenant};
 use retro_http::{Caller, PathId, Problem};
 use retro_store::{
@@ -14,7 +14,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{DeadLetterWithMessage, describe_replay, runbook};
-use crate::audit_log::{redact_attribution, redact_audit_log, render_audit_log};
+use crate::audit_log::{describe_actor, redact_attribution, redact_audit_log, render_audit_log};
 use crate::http::{ApiState, JsonResult};
 use crate::redact::RedactFn;
 use crate::text;
@@ -87,6 +87,9 @@ pub struct VersionView {
     pub payload_sha256: String,
     /// Name of the operator who made the edit, redacted.
     pub by: String,
+    /// Access token of the request; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with_token: Option<DecisionToken>,
     /// Reason for the edit, redacted.
     pub reason: String,
     /// Time of the edit, RFC 3339.
@@ -158,14 +161,15 @@ impl AttemptView {
 impl VersionView {
     fn from_row(row: DeadLetterVersionRow, redact: RedactFn<'_>) -> Self {
         let DeadLetterVersionRow { version, based_on, payload_bytes, payload_sha256, act } = row;
-        let Attribution { by, reason, at } = redact_attribution(&act, redact);
-        Self { version, based_on, payload_bytes, payload_sha256, by, reason, at }
+        let Attribution { by, with_token, reason, at } = redact_attribution(&act, redact);
+        Self { version, based_on, payload_bytes, payload_sha256, by, with_token, reason, at }
     }
 
     fn render_text(&self) -> String {
-        let Self { version, based_on, payload_bytes, payload_sha256, by, reason, at } = self;
+        let Self { version, based_on, payload_bytes, payload_sha256, by, with_token, reason, at } = self;
         let from = if *based_on == 0 { "the original".to_owned() } else { format!("version {based_on}") };
-        let (bytes, by) = (text::format_count(*payload_bytes, "byte"), text::single_line(by));
+        let bytes = text::format_count(*payload_bytes, "byte");
+        let by = describe_actor(by, with_token.as_ref());
         let (when, reason) = (text::format_timestamp(*at), text::single_line(reason));
         format!("  {version} of {from}, by {by} at {when} ({reason}): {bytes}, sha256 {payload_sha256}\n")
     }

@@ -55,7 +55,7 @@ struct AddMemoryRequest {
     content: Option<String>,
     /// Reason for the memory, stored in the change log.
     reason: String,
-    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
+    /// Name of the operator. The name is not verified; the access token of the request is stored beside it.
     by: Option<String>,
     /// Id of the request, which takes precedence over the `Idempotency-Key`.
     request: Option<String>,
@@ -70,7 +70,7 @@ struct EditMemoryRequest {
     content: Option<String>,
     /// Reason for the edit, stored in the change log.
     reason: String,
-    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
+    /// Name of the operator. The name is not verified; the access token of the request is stored beside it.
     by: Option<String>,
     /// Id of the request, which takes precedence over the `Idempotency-Key`.
     request: Option<String>,

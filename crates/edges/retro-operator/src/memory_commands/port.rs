@@ -118,7 +118,7 @@ pub trait MemoryCommands: Send + Sync {
 pub(super) struct MemoryCommandRequest {
     /// Reason for the command, stored in the change log.
     pub(super) reason: String,
-    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
+    /// Name of the operator. The name is not verified; the access token of the request is stored beside it.
     pub(super) by: Option<String>,
     /// Id of the request, which takes precedence over the `Idempotency-Key`.
     pub(super) request: Option<String>,

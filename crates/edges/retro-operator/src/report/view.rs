@@ -168,6 +168,11 @@ impl<'r> ReportView<'r> {
                 "was suppressed by a tombstone",
             ),
             (of(|effect| matches!(effect, ChangeEffect::Held { .. })), "memory", "was held for a person"),
+            (
+                of(|effect| matches!(effect, ChangeEffect::QuoteMissing { .. })),
+                "quote of an agent",
+                "was dropped: it is not in the trace",
+            ),
             (of(is_refused_observation), "observation", "was refused"),
             (
                 of(|effect| {
@@ -435,7 +440,7 @@ fn consequence_rank(effect: &ChangeEffect) -> (u8, Reverse<u32>) {
         ChangeEffect::Revived { .. } => 4,
         ChangeEffect::Created { .. } => 5,
         ChangeEffect::Observed { .. } => 6,
-        ChangeEffect::Exempted { .. } => 7,
+        ChangeEffect::Exempted { .. } | ChangeEffect::QuoteMissing { .. } => 7,
         ChangeEffect::Suppressed { .. } | ChangeEffect::Refused { .. } => 8,
     };
     (rank, Reverse(0))

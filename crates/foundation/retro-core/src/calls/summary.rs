@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::reaction::{REACTIONS_MAX, Reaction};
+use super::saved_quotes::SavedQuotes;
 use crate::audience::RunRepository;
+use crate::canonical::encode_hex;
 use crate::finding::EvidenceOrigin;
 use crate::id::{MemoryId, Ordinal, RunId, Step};
 use crate::run::{RunFacts, RunOutcome};
@@ -84,6 +86,10 @@ pub struct CallSummary {
     /// failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trials: Vec<MemoryTrial>,
+    /// Quotes that the agent of the run gave when it saved lessons, looked for in its trace; `None` if it gave none.
+    /// They come on top of [`SUMMARY_BYTES_MAX`], with about 2 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved_quotes: Option<SavedQuotes>,
     /// Calls in the order of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<SummarizedCall>,
@@ -263,7 +269,7 @@ fn hash_text(text: &str) -> u32 {
 pub fn hash_witnesses(origin: &EvidenceOrigin) -> Vec<String> {
     let hash = |name: &String| {
         let digest = Sha256::digest(name.as_bytes());
-        digest.iter().take(WITNESS_HASH_BYTES).map(|byte| format!("{byte:02x}")).collect()
+        encode_hex(&digest[..WITNESS_HASH_BYTES])
     };
     origin.witnesses().iter().map(hash).collect()
 }
@@ -304,6 +310,7 @@ impl CallSummary {
             kept: sorted(kept),
             kept_calls: sorted(kept_calls),
             trials,
+            saved_quotes: None,
             calls: Vec::new(),
             omitted_calls: 0,
             uncounted_calls: 0,

@@ -73,7 +73,7 @@ fn hostile_words_are_kept_for_people_and_quoted_nowhere() {
     assert!(why.objection.is_some(), "{why:?}");
     let GivenFeedback { memory, verdict, author, .. } = given(agent("r"), FeedbackVerdict::Hurt);
     let id = id_of(&given(agent("r"), FeedbackVerdict::Hurt), 0);
-    let said = Feedback { id, memory, verdict, author, why: Some(why) };
+    let said = Feedback { id, memory, verdict, author, why: Some(why), with_token: None };
     assert_eq!(said.describe(), "its agent said that it hurt (in words that the gate refuses)");
     let plain = FeedbackWords::judge("  the flag is gone since version 3 ");
     let said = Feedback { why: plain, ..said };

@@ -2,9 +2,8 @@
 
 use super::{
     CONTENT_CHARS_MAX, CUE_CHARS_MAX, CheckedAnswer, Contradiction, EvidenceOrigin, FINDINGS_MAX, Fault,
-    Finding, InvestigationBrief, LessonCue, MemoryVerdict, ORIGIN_CHARS_MAX, ObservedFailure,
-    QUOTE_CHARS_MAX, Quote, REASON_CHARS_MAX, RawAnswer, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, TransientError,
-    VerdictRecord,
+    Finding, InvestigationBrief, LessonCue, MemoryVerdict, ObservedFailure, QUOTE_CHARS_MAX, Quote,
+    REASON_CHARS_MAX, RawAnswer, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, TransientError, VerdictRecord,
 };
 use crate::trajectory::QuotePlace;
 
@@ -19,7 +18,7 @@ pub fn check_answer(brief: &InvestigationBrief, answer: RawAnswer) -> CheckedAns
     findings.retain(|finding| is_valid_finding(brief, finding));
     findings.truncate(FINDINGS_MAX);
     for finding in &mut findings {
-        finding.origin = complete_origin(brief, finding.origin.source.take());
+        finding.origin = EvidenceOrigin::of_run(&brief.run, finding.origin.source.take());
     }
     verdicts.retain(|verdict| is_valid_verdict(brief, verdict));
     // The strongest verdict on each memory comes first, because `dedup_by_key` keeps the first.
@@ -32,7 +31,7 @@ pub fn check_answer(brief: &InvestigationBrief, answer: RawAnswer) -> CheckedAns
     failures.retain(|failure| is_valid_failure(brief, failure));
     failures.truncate(FINDINGS_MAX);
     for failure in &mut failures {
-        failure.origin = complete_origin(brief, failure.origin.source.take());
+        failure.origin = EvidenceOrigin::of_run(&brief.run, failure.origin.source.take());
     }
     let kept = findings.len() + verdicts.len() + transients.len() + contradictions.len() + failures.len();
     let dropped = u32::try_from(before - kept).unwrap_or(u32::MAX);
@@ -62,18 +61,6 @@ fn is_valid_finding(brief: &InvestigationBrief, finding: &Finding) -> bool {
             // A run can contradict memories of a step, but not rules.
             .contradicts
             .is_none_or(|id| brief.memories.iter().any(|memory| memory.id == id && memory.step.is_some()))
-}
-
-/// Returns the origin of a finding: the source that the investigator names, and the user, the task and the
-/// repository of the run, whatever the investigator says about them.
-fn complete_origin(brief: &InvestigationBrief, source: Option<String>) -> EvidenceOrigin {
-    let shorten = |text: String| text.chars().take(ORIGIN_CHARS_MAX).collect();
-    EvidenceOrigin {
-        user: brief.run.user.clone().map(shorten),
-        task: brief.run.task.clone().map(shorten),
-        source: source.map(shorten),
-        repository: brief.run.repository(),
-    }
 }
 
 fn is_valid_verdict(brief: &InvestigationBrief, verdict: &VerdictRecord) -> bool {

@@ -24,6 +24,9 @@ pub fn apply_mutations(facts: WriterFacts, batch: &[Mutation], embedder: &dyn Em
             MutationKind::Observe { memory, run, finding, support, .. } => {
                 writer.apply_observation(row, *memory, run, finding, support.as_ref());
             }
+            MutationKind::CheckQuote { memory, run, place, origin } => {
+                writer.apply_quote_check(row, *memory, run, *place, origin);
+            }
             MutationKind::Contradict { memory, run, step, subject, reason, .. } => {
                 writer.apply_contradiction(row, *memory, run, step, subject, reason);
             }

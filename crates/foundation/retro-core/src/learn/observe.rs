@@ -251,7 +251,7 @@ impl MemoryWriter<'_> {
     /// Counts a run towards the confirmation of a tentative memory, and promotes the memory once enough
     /// witnesses have shown the lesson. A run that has shown it since the memory became tentative does not
     /// count again, nor does another run of the same witness.
-    fn confirm_memory(
+    pub(super) fn confirm_memory(
         &mut self,
         row: usize,
         id: MemoryId,
@@ -265,8 +265,10 @@ impl MemoryWriter<'_> {
             self.record_evidence(row, id, ChangeEffect::Promoted { weight, evidence }, reason);
             return;
         }
-        let earlier = self.ledger.memories()[&id].tentative_runs.clone();
-        if earlier.contains(&run) {
+        let memory = &self.ledger.memories()[&id];
+        // What its agent said is proven by its trace, as by that of any other run.
+        let proves_its_quote = memory.unchecked_evidence(&run).is_some();
+        if memory.tentative_runs.contains(&run) && !proves_its_quote {
             let reason = format!("run {run} has shown it already; only a separate run confirms");
             self.ledger.make_change(
                 row,
@@ -279,6 +281,7 @@ impl MemoryWriter<'_> {
         }
         let needed = self.policy.confirm_runs as usize;
         let memory = &self.ledger.memories()[&id];
+        let earlier: Vec<RunId> = memory.proven_runs().cloned().collect();
         let (known, is_known) = match self.policy.witness {
             WitnessRule::Run => (earlier.len(), false),
             WitnessRule::Origin => (memory.count_witnesses(), memory.knows_witness(&evidence.witnesses())),
@@ -289,7 +292,12 @@ impl MemoryWriter<'_> {
         }
         let seen = known + 1;
         if seen < needed {
-            let reason = format!("seen in run {run}: {seen} of {needed} separate witnesses");
+            let shown = if proves_its_quote {
+                format!("the trace of run {run} contains the quote that its agent gave")
+            } else {
+                format!("seen in run {run}")
+            };
+            let reason = format!("{shown}: {seen} of {needed} separate witnesses");
             self.record_evidence(row, id, ChangeEffect::Observed { evidence }, reason);
         } else {
             let by: Vec<_> = earlier.iter().chain([&run]).map(RunId::as_str).collect();

@@ -347,8 +347,8 @@ pub fn save_lesson(
 fn check_limits(saved: &SavedLesson, memories: &[Memory]) -> Result<(), SaveError> {
     let waits = |memory: &&Memory| {
         memory.status == MemoryStatus::Tentative
-            && memory.evidence.iter().all(|evidence| evidence.quote.place == QuotePlace::Saved)
-            && !memory.evidence.is_empty()
+            && memory.evidence.iter().all(Evidence::is_unchecked)
+            && (!memory.evidence.is_empty() || memory.quote_missing_in.is_some())
     };
     let waiting: Vec<&Memory> = memories.iter().filter(waits).collect();
     let of_run = waiting.iter().filter(|memory| memory.tentative_runs.contains(&saved.run)).count();

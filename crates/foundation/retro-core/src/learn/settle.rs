@@ -6,14 +6,16 @@ use strum::IntoStaticStr;
 
 use super::no_lesson::NoLessonReason;
 use super::remedies::{ContrastSupport, is_replaced, judge_failures, refuting_reason};
-use crate::calls::{Contrast, UnneededMemory, WindowSummaries};
+use crate::calls::{Contrast, QuoteCheck, SummaryContent, UnneededMemory, WindowSummaries};
 use crate::feedback::Feedback;
 use crate::finding::{
-    CheckedAnswer, Contradiction, Finding, FindingKind, MemoryVerdict, Quote, SAME_CALL_AGAIN, VerdictRecord,
+    CheckedAnswer, Contradiction, EvidenceOrigin, Finding, FindingKind, MemoryVerdict, Quote,
+    SAME_CALL_AGAIN, VerdictRecord,
 };
 use crate::id::{MemoryId, MutationId, RetrospectiveId, RunId, Step};
 use crate::memory::MutationSummary;
 use crate::retrospective::{Investigation, PresentedMemory, Retrospective, find_transient_run};
+use crate::trajectory::QuotePlace;
 
 /// A request to change memories, addressed to the writer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +51,18 @@ pub enum MutationKind {
         /// Other runs that show the same, as far as call summaries tell; `None` if only this run does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         support: Option<ContrastSupport>,
+    },
+    /// The quote that the agent of a run gave when it saved a lesson was looked for in the trace of the run.
+    CheckQuote {
+        /// Memory of the lesson.
+        memory: MemoryId,
+        /// Run of the agent.
+        run: RunId,
+        /// Place in the trace where the quote was found; `None` if the trace does not contain it.
+        place: Option<QuotePlace>,
+        /// Origin of what the run shows.
+        #[serde(default, skip_serializing_if = "EvidenceOrigin::is_unknown")]
+        origin: EvidenceOrigin,
     },
     /// A run shows that a memory is wrong.
     Contradict {
@@ -102,7 +116,9 @@ impl MutationKind {
     pub(super) fn summarize(&self) -> MutationSummary {
         let (run, about) = match self {
             Self::Observe { run, finding, .. } => (Some(run.clone()), finding.title.clone()),
-            Self::Contradict { memory, run, .. } => (Some(run.clone()), memory.to_string()),
+            Self::CheckQuote { memory, run, .. } | Self::Contradict { memory, run, .. } => {
+                (Some(run.clone()), memory.to_string())
+            }
             Self::Credit { memory, run, verdict, .. } => {
                 (Some(run.clone()), format!("{memory}: {}", verdict.as_str()))
             }
@@ -128,7 +144,28 @@ pub fn build_batch(
     let contrast = Contrast::of_window(window);
     let widens = retrospective.policy.widen_repositories;
     let contrast = if widens { contrast } else { contrast.confine_to_repositories() };
-    settle_investigations(retrospective.id, investigations, &contrast)
+    // First, so that an observation finds the runs that are witnesses.
+    let mut batch = request_quote_checks(retrospective.id, window);
+    batch.extend(settle_investigations(retrospective.id, investigations, &contrast));
+    batch
+}
+
+/// Requests what follows from the checks of saved quotes, for all runs of the window.
+fn request_quote_checks(retrospective: RetrospectiveId, window: &WindowSummaries) -> Vec<Mutation> {
+    let checked = window.summaries.iter().filter_map(|stored| match &stored.content {
+        SummaryContent::Summary(summary) => Some((&stored.run, summary.saved_quotes.as_ref()?)),
+        SummaryContent::Unreadable(_) => None,
+    });
+    let requests = checked.flat_map(|(run, quotes)| {
+        quotes.checks.iter().map(|QuoteCheck { memory, place }| MutationKind::CheckQuote {
+            memory: *memory,
+            run: run.clone(),
+            place: *place,
+            origin: quotes.origin.clone(),
+        })
+    });
+    let id = |index| MutationId::of_investigation(retrospective, "quote", 0, index);
+    (0u32..).zip(requests).map(|(index, request)| Mutation { id: id(index), request }).collect()
 }
 
 /// Turns the results of investigations into a batch of mutations, in the order observe, contradict, credit,
@@ -383,115 +420,4 @@ fn is_same_error(one: &Finding, other: &Finding) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::finding::LessonCue;
-    use crate::id::derive_uuid;
-    use crate::retrospective::InvestigationResult;
-    use crate::trajectory::QuotePlace;
-
-    fn memory() -> MemoryId {
-        MemoryId(derive_uuid("settle", &["memory"]))
-    }
-
-    fn finding(error: &str, words: &str) -> Finding {
-        Finding {
-            kind: FindingKind::Failure,
-            step: Step::main(),
-            subject: "sh".to_owned(),
-            title: format!("Expect {error}"),
-            content: String::new(),
-            cue: LessonCue {
-                tool: Some("sh".to_owned()),
-                error: Some(error.to_owned()),
-                ..LessonCue::default()
-            },
-            quote: Quote { place: QuotePlace::Answer { turn: 1, call: 0 }, text: words.to_owned() },
-            contradicts: None,
-            origin: crate::finding::EvidenceOrigin::default(),
-        }
-    }
-
-    fn run(number: u32, findings: Vec<Finding>, harmed_by: Option<&str>, met: bool) -> Investigation {
-        let verdict = |words: &str| VerdictRecord {
-            memory: memory(),
-            verdict: MemoryVerdict::Harmed,
-            reason: "it failed".to_owned(),
-            quote: Some(Quote { place: QuotePlace::Answer { turn: 4, call: 0 }, text: words.to_owned() }),
-        };
-        let checked = CheckedAnswer {
-            findings,
-            verdicts: harmed_by.map(verdict).into_iter().collect(),
-            ..CheckedAnswer::default()
-        };
-        let presented =
-            if met { vec![PresentedMemory::from_own_workflow(memory(), false)] } else { Vec::new() };
-        Investigation {
-            number,
-            ordinal: number.into(),
-            run: RunId::new(format!("r{number}")).unwrap(),
-            replacement: false,
-            result: Some(InvestigationResult::Found { checked, presented }),
-        }
-    }
-
-    /// Returns the verdict and reason that the first run credits the memory with, given another run.
-    fn credited(other: Investigation) -> (MemoryVerdict, String) {
-        let harmed =
-            run(1, vec![finding("no such file", "no such file 'a'")], Some("no such file 'a'"), true);
-        let batch = settle_investigations(
-            RetrospectiveId(derive_uuid("settle", &["retrospective"])),
-            &[harmed, other],
-            &Contrast::default(),
-        );
-        let first = batch.into_iter().find_map(|mutation| match mutation.request {
-            MutationKind::Credit { verdict, reason, run, .. } if run.as_str() == "r1" => {
-                Some((verdict, reason))
-            }
-            _ => None,
-        });
-        first.expect("it was presented")
-    }
-
-    /// Returns the reason why the first run's pattern is not a lesson, given another run.
-    fn unlearnt(kind: FindingKind, other: Investigation) -> Option<NoLessonReason> {
-        let found = Finding { kind, ..finding("no such file", "no such file 'a'") };
-        let harmed = run(1, vec![found], Some("no such file 'a'"), true);
-        let batch = settle_investigations(
-            RetrospectiveId(derive_uuid("settle", &["retrospective"])),
-            &[harmed, other],
-            &Contrast::default(),
-        );
-        let MutationKind::Observe { no_lesson, .. } = &batch[0].request else { panic!("it observes first") };
-        no_lesson.clone()
-    }
-
-    #[test]
-    fn an_error_caused_by_a_memory_counts_as_harm_and_is_no_lesson() {
-        let nobody = || run(2, Vec::new(), None, false);
-        assert_eq!(unlearnt(FindingKind::Failure, nobody()), Some(NoLessonReason::Harm { memory: memory() }));
-        assert_eq!(unlearnt(FindingKind::Repair, nobody()), None, "a way out is worth knowing");
-        let without = run(2, vec![finding("no such file", "no such file 'b'")], None, false);
-        assert_eq!(unlearnt(FindingKind::Failure, without), None, "it comes without the memory, too");
-    }
-
-    #[test]
-    fn a_failure_that_also_occurs_without_the_memory_is_no_harm() {
-        let same = vec![finding("no such file", "no such file 'b'")];
-        let (verdict, reason) = credited(run(2, same.clone(), None, false));
-        assert_eq!(
-            (verdict, &*reason),
-            (MemoryVerdict::Applied, "it failed, as it did in run r2, which did not have it")
-        );
-        assert_eq!(
-            credited(run(2, same, None, true)).0,
-            MemoryVerdict::Harmed,
-            "that run had the memory, too"
-        );
-        let another = vec![finding("no such table", "no such table 'b'")];
-        assert_eq!(credited(run(2, another, None, false)), (MemoryVerdict::Harmed, "it failed".to_owned()));
-        let failed = InvestigationResult::Failed { reason: "gone".to_owned() };
-        let unseen = Investigation { result: Some(failed), ..run(2, Vec::new(), None, false) };
-        assert_eq!(credited(unseen).0, MemoryVerdict::Harmed, "nobody looked");
-    }
-}
+mod tests;

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
+use crate::attribution::DecisionToken;
 use crate::finding::REASON_CHARS_MAX;
 use crate::gate::{GateDecision, judge_lesson, refused_quote_reason};
 use crate::id::{ChangeId, MemoryId, NAME_BYTES_MAX, RunId, WorkflowKey};
@@ -62,6 +63,9 @@ pub struct DecisionRecord {
     pub decision: ProposalDecision,
     /// Name of the operator who decided.
     pub by: String,
+    /// Access token of the request; `None` if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with_token: Option<DecisionToken>,
     /// Id of the request that made the decision.
     pub request: String,
     /// Time of the decision, by the writer's clock.
@@ -372,7 +376,7 @@ fn overridden_tombstone(
 }
 
 fn build_record(decision: ProposalDecision, by: &str, request: &str, at: Timestamp) -> DecisionRecord {
-    DecisionRecord { decision, by: by.to_owned(), request: request.to_owned(), at }
+    DecisionRecord { decision, by: by.to_owned(), with_token: None, request: request.to_owned(), at }
 }
 
 /// Describes the effect of an acceptance as one sentence.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use super::{Evidence, Lesson, MemoryScope, MemoryStatus};
+use crate::attribution::DecisionToken;
 use crate::id::{
     ChangeId, Epoch, FeedbackId, MemoryId, MutationId, ProposalId, RemarkKey, RetrospectiveId, RunId,
     Workflow, WorkflowKey, derive_uuid,
@@ -110,6 +111,9 @@ pub struct Change {
     pub at: Timestamp,
     /// Reason for the change, in one sentence for people.
     pub reason: String,
+    /// Access token with which a person requested the change; `None` if there was none. No decision reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with_token: Option<DecisionToken>,
 }
 
 impl Change {
@@ -125,7 +129,7 @@ impl Change {
     ) -> Self {
         let id = change_id(key, memory, &cause, effect.kind());
         let (mutation, retrospective, epoch) = (None, None, None);
-        Self { id, memory, cause, effect, mutation, retrospective, epoch, at, reason }
+        Self { id, memory, cause, effect, mutation, retrospective, epoch, at, reason, with_token: None }
     }
 }
 
@@ -184,6 +188,12 @@ pub enum ChangeEffect {
     Observed {
         /// Evidence that was added.
         evidence: Evidence,
+    },
+    /// The trace of the run whose agent saved the lesson does not contain the quote that the agent gave. The quote is
+    /// dropped, and the run is no witness.
+    QuoteMissing {
+        /// Run of the agent.
+        run: RunId,
     },
     /// The lesson was stated anew: because more runs show what they have in common, the same remedy of the same
     /// error, more or less specific, or because an operator worded it. Weight and evidence stay.

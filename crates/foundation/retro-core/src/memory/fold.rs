@@ -64,6 +64,7 @@ pub const fn legal_changes(status: MemoryStatus) -> &'static [&'static str] {
             "promoted",
             "accepted",
             "observed",
+            "quote_missing",
             "revised",
             "held",
             "released",
@@ -76,6 +77,7 @@ pub const fn legal_changes(status: MemoryStatus) -> &'static [&'static str] {
         ],
         MemoryStatus::Active => &[
             "observed",
+            "quote_missing",
             "revised",
             "reweighted",
             "exempted",
@@ -92,6 +94,7 @@ pub const fn legal_changes(status: MemoryStatus) -> &'static [&'static str] {
         MemoryStatus::Archived => &[
             "promoted",
             "accepted",
+            "quote_missing",
             "revived",
             "held",
             "released",
@@ -162,6 +165,10 @@ fn find_misfit(memory: &Memory, change: &Change) -> Option<String> {
         Some(format!("{by} has released it, and its lesson is the same"))
     } else if matches!(change.effect, ChangeEffect::Released { .. }) && memory.quarantine.is_none() {
         Some("it is not held".to_owned())
+    } else if let ChangeEffect::QuoteMissing { run } = &change.effect
+        && memory.unchecked_evidence(run).is_none()
+    {
+        Some(format!("no unchecked quote of run {run} is left"))
     } else if let Some(problem) = find_switch_misfit(memory, change) {
         Some(problem)
     } else if let ChangeEffect::Reweighted { before, delta, after, .. } = &change.effect
@@ -223,6 +230,7 @@ fn create_memory(change: &Change) -> Result<Memory, String> {
         tentative_runs: first.map(|evidence| evidence.run.clone()).into_iter().collect(),
         tentative_witnesses: first.map(name_witnesses).unwrap_or_default(),
         evidence: first.cloned().into_iter().collect(),
+        quote_missing_in: None,
         cue_not_met: 0,
         contradicted_by: Vec::new(),
         quarantine: quarantine.clone(),
@@ -260,10 +268,18 @@ fn apply_effect(memory: &mut Memory, effect: &ChangeEffect) {
             // Only runs since the memory became tentative count for confirmation; an active memory needs no
             // confirmation.
             if memory.status == MemoryStatus::Tentative {
-                memory.tentative_runs.push(evidence.run.clone());
+                // The run of an agent that saved the lesson is listed since then.
+                if memory.unchecked_evidence(&evidence.run).is_none() {
+                    memory.tentative_runs.push(evidence.run.clone());
+                }
                 memory.tentative_witnesses.extend(name_witnesses(evidence));
             }
             add_evidence(memory, evidence);
+        }
+        ChangeEffect::QuoteMissing { run } => {
+            memory.evidence.retain(|evidence| !evidence.is_unchecked() || evidence.run != *run);
+            memory.observed_runs = memory.observed_runs.saturating_sub(1);
+            memory.quote_missing_in = Some(run.clone());
         }
         ChangeEffect::Revised { lesson } => {
             memory.lesson = lesson.clone();
@@ -311,7 +327,13 @@ fn name_witnesses(evidence: &Evidence) -> Vec<(RunId, String)> {
     evidence.origin.witnesses().into_iter().map(|witness| (evidence.run.clone(), witness)).collect()
 }
 
+/// Adds evidence of a run. What its agent said before is replaced by what the trace shows, because a run counts once.
 fn add_evidence(memory: &mut Memory, evidence: &Evidence) {
+    let said = memory.evidence.iter_mut().find(|known| known.is_unchecked() && known.run == evidence.run);
+    if let Some(said) = said {
+        said.clone_from(evidence);
+        return;
+    }
     memory.observed_runs += 1;
     memory.authority = memory.authority.max(evidence.remark.as_ref().map(|source| source.standing));
     memory.evidence.push(evidence.clone());
@@ -338,6 +360,7 @@ mod tests {
             "promoted",
             "accepted",
             "observed",
+            "quote_missing",
             "revised",
             "reweighted",
             "exempted",

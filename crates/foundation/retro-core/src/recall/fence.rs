@@ -28,6 +28,14 @@ pub const FENCE_END: &str = "<<<END OF RETROSPECT MEMORIES>>>";
 /// character that JSON or HTML escapes.
 pub const FENCE_HINT: &str = "Open one: GET /v1/memories/{id}?run={run}. Say what it did: POST /v1/feedback, verdict helped, hurt or wrong.";
 
+/// The same line for an agent that speaks the Model Context Protocol, which has tools and no HTTP. It is shorter, so a
+/// block with it keeps the token budget. Must never change either.
+pub const FENCE_TOOL_HINT: &str =
+    "Open one: memory_read, with your run. Say what it did: memory_feedback, verdict helped, hurt or wrong.";
+
+/// Every line that says how an agent opens a memory.
+pub const FENCE_HINTS: [&str; 2] = [FENCE_HINT, FENCE_TOOL_HINT];
+
 /// Shape of a line up to its title: `x` stands for a hexadecimal digit and `9` for a decimal digit.
 const LINE_SHAPE: &[u8] = b"- [xxxxxxxx] (9.999) ";
 
@@ -99,6 +107,15 @@ pub fn render_block<'m>(memories: impl IntoIterator<Item = &'m RecalledMemory>) 
     let line = |memory: &RecalledMemory| render_line(memory.id, memory.weight, &memory.title) + "\n";
     let lines: String = memories.into_iter().map(line).collect();
     if lines.is_empty() { lines } else { format!("{FENCE_BEGIN}\n{lines}{FENCE_END}") }
+}
+
+/// Names the tools of the Model Context Protocol in the last line of a block, where it names HTTP. Other texts stay as
+/// they are.
+pub fn hint_at_tools(block: &str) -> String {
+    let end = format!("\n{FENCE_HINT}\n{FENCE_END}");
+    block
+        .strip_suffix(&end)
+        .map_or_else(|| block.to_owned(), |lines| format!("{lines}\n{FENCE_TOOL_HINT}\n{FENCE_END}"))
 }
 
 /// Removes every injected block from a text: all marks, and the lines after a begin mark that have the shape
@@ -224,10 +241,10 @@ fn strip_break(text: &str) -> Option<(&str, LineBreaks)> {
 /// Strips one line that has the shape of our lines. Returns an empty string if the text is cut off within
 /// that line, and `None` for any other line.
 fn strip_line(text: &str, breaks: LineBreaks) -> Option<&str> {
-    if let Some(after) = text.strip_prefix(FENCE_HINT) {
+    if let Some(after) = FENCE_HINTS.iter().find_map(|hint| text.strip_prefix(hint)) {
         return Some(after);
     }
-    if !text.is_empty() && FENCE_HINT.starts_with(text) {
+    if !text.is_empty() && FENCE_HINTS.iter().any(|hint| hint.starts_with(text)) {
         // The trace is cut off within the line.
         return Some("");
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::attribution::DecisionToken;
 use crate::finding::REASON_CHARS_MAX;
 use crate::id::RunId;
 
@@ -22,6 +23,9 @@ pub struct ManualRequest {
     pub request: String,
     /// Name of the operator who makes the request, as long as the id.
     pub by: String,
+    /// Access token of the request; `None` if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with_token: Option<DecisionToken>,
     /// Ids of the runs to investigate, 1 to [`MANUAL_RUNS_MAX`]. Sorted by ordinal once the request is stored.
     pub runs: Vec<RunId>,
     /// Question to answer about the runs, 1 to [`FOCUS_CHARS_MAX`] characters; `None` if there is no

@@ -48,7 +48,7 @@ proptest! {
         if is_manual {
             facts.batch.clear();
             let (request, by) = ("request".to_owned(), "ada".to_owned());
-            facts.retrospective.manual_request = Some(ManualRequest { request, by, runs: Vec::new(), focus: None, reason: None });
+            facts.retrospective.manual_request = Some(ManualRequest { request, by, with_token: None, runs: Vec::new(), focus: None, reason: None });
         }
         let texts = CollectedTexts::of(&facts);
         close_retrospective(facts, &texts, &world.policy, start_time());

@@ -57,6 +57,7 @@ fn cancelling_a_manual_retrospective_leaves_the_workflow_unchanged() {
     let request = ManualRequest {
         request: "q".into(),
         by: "ada".into(),
+        with_token: None,
         runs: vec![run("r1")],
         focus: None,
         reason: None,

@@ -22,6 +22,7 @@ mod recall;
 mod repositories;
 mod rules;
 mod rules_by_hand;
+mod saved_quotes;
 mod stored;
 mod sweep;
 mod tombstone;

@@ -9,7 +9,14 @@ use crate::world::{World, finding, in_step, investigate, key, remark, run, start
 
 fn manual_request(runs: &[&str]) -> ManualRequest {
     let runs = runs.iter().map(|name| run(name)).collect();
-    ManualRequest { request: "q1".into(), by: "ada".into(), runs, focus: None, reason: None }
+    ManualRequest {
+        request: "q1".into(),
+        by: "ada".into(),
+        with_token: None,
+        runs,
+        focus: None,
+        reason: None,
+    }
 }
 
 fn counted_run(name: &str, ordinal: u64) -> NamedRun {

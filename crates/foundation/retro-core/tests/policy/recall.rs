@@ -5,7 +5,8 @@ use retro_core::id::{MemoryId, RunId, derive_uuid};
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::policy::Policy;
 use retro_core::recall::{
-    Assignment, FENCE_BEGIN, FENCE_END, FENCE_HINT, Recall, RecallCandidate, is_withheld,
+    Assignment, FENCE_BEGIN, FENCE_END, FENCE_HINT, FENCE_TOOL_HINT, Recall, RecallCandidate, hint_at_tools,
+    is_withheld,
 };
 use retro_core::time::add_seconds;
 
@@ -140,21 +141,24 @@ fn the_whole_block_stays_within_the_token_budget() {
 #[test]
 fn the_line_about_how_to_open_a_memory_is_removed_from_traces_even_if_they_are_cut_off_in_it() {
     let recall = choose_by_default_policy(vec![candidate("List the tables", 300, 0)]);
-    let begins = recall.text.find(FENCE_HINT).unwrap();
-    for cut in begins + 1..=begins + FENCE_HINT.len() {
-        assert_eq!(
-            retro_core::recall::strip_injected(&recall.text[..cut]).as_deref(),
-            Some(""),
-            "cut at {cut}"
-        );
-    }
-    let quoted = serde_json::to_string(&format!("before\n{}\nafter", recall.text)).unwrap();
-    assert_eq!(retro_core::recall::strip_injected(&quoted).unwrap(), r#""before\n\nafter""#);
-    let inside = format!("{FENCE_BEGIN}\n{FENCE_HINT} And more.\n{FENCE_END}");
     assert!(
-        retro_core::recall::strip_injected(&inside).unwrap().contains(" And more."),
-        "words behind it stay"
+        count_words(FENCE_TOOL_HINT) <= count_words(FENCE_HINT) && FENCE_TOOL_HINT.len() <= FENCE_HINT.len()
     );
+    let of_tools = hint_at_tools(&recall.text);
+    assert_eq!(of_tools, recall.text.replace(FENCE_HINT, FENCE_TOOL_HINT));
+    assert_eq!(hint_at_tools(&of_tools), of_tools);
+    for (text, hint) in [(&recall.text, FENCE_HINT), (&of_tools, FENCE_TOOL_HINT)] {
+        let begins = text.find(hint).unwrap();
+        for cut in begins + 1..=begins + hint.len() {
+            let stripped = retro_core::recall::strip_injected(&text[..cut]);
+            assert_eq!(stripped.as_deref(), Some(""), "cut at {cut}");
+        }
+        let quoted = serde_json::to_string(&format!("before\n{text}\nafter")).unwrap();
+        assert_eq!(retro_core::recall::strip_injected(&quoted).unwrap(), r#""before\n\nafter""#);
+        let inside = format!("{FENCE_BEGIN}\n{hint} And more.\n{FENCE_END}");
+        let stripped = retro_core::recall::strip_injected(&inside).unwrap();
+        assert!(stripped.contains(" And more."), "words behind it stay");
+    }
 }
 
 #[test]

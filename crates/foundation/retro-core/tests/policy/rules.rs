@@ -356,6 +356,7 @@ fn verdicts_on_rules_are_credited_only_in_their_rule_scope() {
     let manual_request = Some(ManualRequest {
         request: "one".to_owned(),
         by: "ann".to_owned(),
+        with_token: None,
         runs: vec![run("r1")],
         focus: None,
         reason: None,

@@ -121,7 +121,7 @@ fn an_illegal_change_is_refused_with_the_legal_kinds() {
     );
     assert_eq!(
         problem(Some(&memory), ChangeEffect::Revived { evidence: evidence.clone() }),
-        "it is active; legal then: observed, revised, reweighted, exempted, held, released, disabled, enabled, pinned, unpinned, archived, deleted, superseded"
+        "it is active; legal then: observed, quote_missing, revised, reweighted, exempted, held, released, disabled, enabled, pinned, unpinned, archived, deleted, superseded"
     );
     assert_eq!(
         problem(Some(&memory), moved(200, 100, 300)),

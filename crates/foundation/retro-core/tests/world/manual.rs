@@ -45,6 +45,7 @@ impl World {
             manual_request: Some(ManualRequest {
                 request,
                 by: "ada".into(),
+                with_token: None,
                 runs: investigated.iter().map(|investigated_run| investigated_run.run.clone()).collect(),
                 focus: focus.map(str::to_owned),
                 reason: None,

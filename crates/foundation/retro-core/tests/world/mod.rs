@@ -276,6 +276,7 @@ impl World {
             epoch: None,
             at: self.now,
             reason: "given".into(),
+            with_token: None,
         };
         let after = fold_change(self.memories.remove(&id), &change).unwrap().unwrap();
         self.memories.insert(id, after);
@@ -442,6 +443,7 @@ pub(crate) fn decide(input: &WriterInput) -> AppliedBatch {
 fn memory_of(request: &MutationKind) -> Option<MemoryId> {
     match request {
         MutationKind::Observe { memory, .. }
+        | MutationKind::CheckQuote { memory, .. }
         | MutationKind::Contradict { memory, .. }
         | MutationKind::Credit { memory, .. } => Some(*memory),
         MutationKind::Feedback { feedback } => Some(feedback.memory),
@@ -452,6 +454,7 @@ fn memory_of(request: &MutationKind) -> Option<MemoryId> {
 fn run_of_mutation(request: &MutationKind) -> Option<&RunId> {
     match request {
         MutationKind::Observe { run, .. }
+        | MutationKind::CheckQuote { run, .. }
         | MutationKind::Contradict { run, .. }
         | MutationKind::Credit { run, .. } => Some(run),
         MutationKind::Feedback { .. } | MutationKind::Sweep { .. } => None,

@@ -204,8 +204,12 @@ pub async fn a_loss_is_closed_once_with_person_and_reason(database: &Database) {
         keys.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["INTAKE/1/1", "INTAKE/1/2", "INTAKE/1/3"]
     );
-    let attribution =
-        |by: &str| Attribution { by: by.to_owned(), reason: "nothing was lost".to_owned(), at: time_at(7) };
+    let attribution = |by: &str| Attribution {
+        by: by.to_owned(),
+        with_token: None,
+        reason: "nothing was lost".to_owned(),
+        at: time_at(7),
+    };
     let never = LossKey { first: 9, ..keys[0].clone() };
     let closed = two.close_losses(&[keys[0].clone(), keys[2].clone(), never], &attribution("ana")).await;
     assert_eq!(closed.expect("closing"), [keys[0].clone(), keys[2].clone()]);

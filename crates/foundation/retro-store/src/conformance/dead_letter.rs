@@ -112,8 +112,12 @@ pub async fn a_version_is_stored_with_person_and_reason(database: &Database) {
     let original = new_dead_letter(7);
     let id = database.one.store_dead_letter(&original).await.expect("storing");
     assert_eq!(database.one.list_versions(&test_tenant("t"), id).await.expect("reading"), []);
-    let attribution =
-        Attribution { by: "ann".to_owned(), reason: "the \u{0} is wrong".to_owned(), at: time_at(60) };
+    let attribution = Attribution {
+        by: "ann".to_owned(),
+        with_token: None,
+        reason: "the \u{0} is wrong".to_owned(),
+        at: time_at(60),
+    };
     let content = MessageContent { headers: original.headers.clone(), payload: b"\x00{\xff".to_vec() };
     let made = database
         .one
@@ -210,7 +214,8 @@ pub async fn history_and_versions_keep_tenants_apart(database: &Database) {
     assert_eq!(database.two.list_attempts(&test_tenant("t"), id).await.expect("reading").len(), 1);
     assert_eq!(database.two.list_attempts(&test_tenant("u"), id).await.expect("reading"), []);
     assert_eq!(database.two.list_attempts(&Tenant::default_tenant(), id).await.expect("reading"), []);
-    let attribution = Attribution { by: "eve".to_owned(), reason: "curious".to_owned(), at: time_at(0) };
+    let attribution =
+        Attribution { by: "eve".to_owned(), with_token: None, reason: "curious".to_owned(), at: time_at(0) };
     let content = MessageContent { headers: vec![], payload: b"{}".to_vec() };
     assert_eq!(
         database

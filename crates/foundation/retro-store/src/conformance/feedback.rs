@@ -1,6 +1,6 @@
 //! Conformance cases for feedback: recording it once, weighing it under the lock, and its limits.
 
-use futures::future::join;
+use futures::future::{join, join_all};
 use retro_core::feedback::{
     FEEDBACK_PER_RUN_MAX, FeedbackAcceptance, FeedbackAuthor, FeedbackVerdict, FeedbackWords, GivenFeedback,
     accept_feedback,
@@ -191,6 +191,32 @@ pub async fn a_flood_of_one_run_is_refused(database: &Database) {
     scenario.store.record_presented(&scenario.key, &run_id("loud"), &[memory], &[]).await.expect("recording");
     retrospect(&scenario, ["loud", "b"]).await;
     assert_eq!(scenario.list_memories().await[0].weight.get(), 300 + 100 - 150);
+}
+
+/// Checks that concurrent requests of one run, on several memories and in two processes, keep the limit of the run.
+pub async fn a_flood_of_one_run_at_once_is_refused(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let first = scenario.learn_lesson("a lesson").await.id;
+    let second = scenario.learn_lesson("quite another thing to know").await.id;
+    assert_ne!(first, second);
+    let judge = |number: u64| FeedbackAuthor::Evaluation {
+        workflow: scenario.key.workflow.clone(),
+        run: run_id("loud"),
+        by: format!("judge {number}"),
+    };
+    // Room for three more.
+    for number in 3..FEEDBACK_PER_RUN_MAX {
+        give_feedback(scenario.store, "t", first, judge(number), FeedbackVerdict::Helped).await;
+    }
+    let flood = (0..20).map(|number| {
+        let store = if number % 2 == 0 { &database.one } else { &database.two };
+        let memory = if number % 4 < 2 { first } else { second };
+        give_feedback(&**store, "t", memory, judge(1000 + number), FeedbackVerdict::Helped)
+    });
+    let accepted = join_all(flood).await;
+    let new = accepted.iter().filter(|one| matches!(one, Some(FeedbackAcceptance::New(_)))).count();
+    let refused = accepted.iter().filter(|one| matches!(one, Some(FeedbackAcceptance::Refused(_)))).count();
+    assert_eq!((new, refused), (3, 17), "{accepted:?}");
 }
 
 /// Checks that feedback on a rule waits for the next batch of its rule scope, and that a run is heard once there.

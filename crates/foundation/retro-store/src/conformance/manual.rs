@@ -311,7 +311,14 @@ pub async fn the_previous_epoch_is_never_that_of_a_manual_retrospective(database
 
 fn new_request(request: &str, runs: &[&str]) -> ManualRequest {
     let runs = runs.iter().map(|name| run_id(name)).collect();
-    ManualRequest { request: request.to_owned(), by: "ada".to_owned(), runs, focus: None, reason: None }
+    ManualRequest {
+        request: request.to_owned(),
+        by: "ada".to_owned(),
+        with_token: None,
+        runs,
+        focus: None,
+        reason: None,
+    }
 }
 
 /// Triggers a manual retrospective over the named runs.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::RetrospectiveId;
+use retro_core::kill_switch::KillSwitchScope;
 use retro_core::memory::MemoryStatus;
 
 use super::Database;
@@ -101,6 +102,26 @@ pub async fn held_memories_are_counted_per_status(database: &Database) {
     let (scenario, memory) = held[1];
     super::write::delete_memory(scenario, memory, "two").await.expect("the memory is living");
     assert_eq!(count().await, BTreeMap::from([(MemoryStatus::Tentative, 1)]));
+}
+
+/// Checks that engaged kill switches are counted by what they stop, and disengaged ones are not.
+pub async fn engaged_kill_switches_are_counted_by_their_scope(database: &Database) {
+    let scope = |workflow: Option<&str>, step: Option<&str>| KillSwitchScope {
+        tenant: Some(test_tenant("t")),
+        workflow: workflow.map(|name| name.parse().expect("a name")),
+        step: step.map(|name| name.parse().expect("a name")),
+    };
+    let everybody = KillSwitchScope { tenant: None, ..scope(None, None) };
+    let act = super::cancel::new_act("ann");
+    let two_steps = [scope(Some("w"), Some("a")), scope(Some("w"), Some("b"))];
+    for switch in [&two_steps[..], &[scope(None, None), scope(Some("w"), None), everybody.clone()]].concat() {
+        assert!(database.one.engage_kill_switch(&switch, &act).await.expect("engaging"));
+    }
+    let count = async || database.two.load_metrics().await.expect("metrics").kill_switches_engaged;
+    let all = [("everybody", 1), ("tenant", 1), ("workflow", 1), ("step", 2)];
+    assert_eq!(count().await, BTreeMap::from(all));
+    assert!(database.one.disengage_kill_switch(&everybody, &act).await.expect("disengaging"));
+    assert_eq!(count().await, BTreeMap::from_iter(all[1..].iter().copied()));
 }
 
 /// Checks that each confirmed memory has a delay measured from the confirming run, and that a first

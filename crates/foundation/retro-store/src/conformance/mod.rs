@@ -228,6 +228,7 @@ macro_rules! conformance {
                 a_closing_weighs_feedback_once
                 feedback_without_a_run_is_given_up
                 a_flood_of_one_run_is_refused
+                a_flood_of_one_run_at_once_is_refused
                 a_batch_of_rules_weighs_feedback_once
             }
             idempotency {
@@ -364,6 +365,7 @@ macro_rules! conformance {
                 a_retrospective_is_open_until_it_ends
                 the_oldest_tentative_memory_has_a_policy_time
                 held_memories_are_counted_per_status
+                engaged_kill_switches_are_counted_by_their_scope
                 a_confirmation_has_its_delay
             }
             cancel {

@@ -173,6 +173,7 @@ pub(super) async fn hold_memory(scenario: &Scenario<'_>, id: MemoryId) {
             epoch: None,
             at: time_at(15),
             reason: why.to_owned(),
+            with_token: None,
         };
         let memory = fold_change(Some(memory.clone()), &change)?.expect("a held memory stays");
         Ok(Release { message: announce_change(key, &change), change, memory })

@@ -125,6 +125,8 @@ instruments! {
     /// Memories and rules that are held until a person releases or retires them, by status (tentative, active or
     /// archived); counted up to 100,000. No agent is shown them.
     MEMORIES_HELD: Gauge["retro.status"] = "retro.memories.held", "{memory}";
+    /// Engaged kill switches, by what they stop (everybody, tenant, workflow or step). No memory is handed out there.
+    KILL_SWITCHES_ENGAGED: Gauge["retro.scope"] = "retro.kill_switches.engaged", "{switch}";
 
     /// Texts for a configured embedder: embedded, failed, or circuit_open (not sent, because the circuit breaker
     /// is open). Texts without an embedding are compared by the built-in embedder.

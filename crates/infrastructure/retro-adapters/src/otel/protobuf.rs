@@ -8,6 +8,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value::Valu
 use opentelemetry_proto::tonic::trace::v1::{Span as WireSpan, Status, status::StatusCode};
 use prost::Message as _;
 use prost::encoding::{WireType, decode_key, decode_varint};
+use retro_core::canonical::encode_hex;
 use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use serde_json::Value;
 
@@ -152,9 +153,9 @@ fn convert_span(span: WireSpan, resource: &Arc<Attributes>) -> Option<Span> {
         .into_iter()
         .map(|event| SpanEvent { name: event.name, attributes: convert_attributes(event.attributes) });
     Some(Span {
-        trace_id: hex(&span.trace_id),
-        span_id: hex(&span.span_id),
-        parent_id: super::span::normalize_id(&hex(&span.parent_span_id)),
+        trace_id: encode_hex(&span.trace_id),
+        span_id: encode_hex(&span.span_id),
+        parent_id: super::span::normalize_id(&encode_hex(&span.parent_span_id)),
         name: span.name,
         start: span.start_time_unix_nano.into(),
         end: span.end_time_unix_nano.into(),
@@ -164,10 +165,6 @@ fn convert_span(span: WireSpan, resource: &Arc<Attributes>) -> Option<Span> {
         status_message: message,
         resource: Arc::clone(resource),
     })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn convert_attributes(attributes: Vec<KeyValue>) -> Attributes {

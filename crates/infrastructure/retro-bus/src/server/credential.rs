@@ -12,6 +12,8 @@ use std::fs;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
+use retro_core::canonical::encode_hex;
+
 use super::error::ServerError;
 use super::private_files::{create_private_file, restrict_to_owner};
 
@@ -54,7 +56,7 @@ impl Credential {
         let mut bytes = [0; RANDOM_BYTES];
         let drawn = fs::File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes));
         drawn.map_err(ServerError::io_error("draw a credential from /dev/urandom"))?;
-        let password: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let password = encode_hex(&bytes);
         create_private_file(path, format!("{password}\n").as_bytes())?;
         Ok(Self(password))
     }

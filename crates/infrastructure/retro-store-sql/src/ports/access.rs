@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use retro_core::access::{AccessToken, TENANT_TOKENS_MAX, TokenDigest, TokenId};
 use retro_core::attribution::Attribution;
+use retro_core::canonical::encode_hex;
 use retro_core::id::Tenant;
 use retro_fault::Label;
 use retro_store::Result;
@@ -28,6 +29,9 @@ type Row = (
     Option<String>,
     Option<String>,
 );
+
+/// Usable row of `access_tokens`: id, name, tenant, scopes, digest, and milliseconds until it expires.
+type UsableRow = (String, String, String, String, String, Option<i64>);
 
 #[async_trait]
 impl AccessTokenStore for Store {
@@ -58,7 +62,7 @@ impl AccessTokenStore for Store {
             .bind(token.tenant.as_str())
             .bind(token.name.as_str())
             .bind(token.scopes.to_string())
-            .bind(format_digest(&token.digest))
+            .bind(encode_hex(&token.digest))
             .bind(storable_text(&token.created.by))
             .bind(storable_text(&token.created.reason))
             .bind(format_policy_time(token.created.at))
@@ -108,19 +112,20 @@ impl AccessTokenStore for Store {
 
     async fn load_usable_tokens(&self) -> Result<Vec<UsableToken>> {
         const LOAD: &str = concat!(
-            "SELECT id, tenant, scopes, digest, expires_ms - ",
+            "SELECT id, name, tenant, scopes, digest, expires_ms - ",
             now_ms!(),
             " FROM access_tokens /* reads all: at most a thousand of each tenant */
               WHERE revoked_at IS NULL AND (expires_ms IS NULL OR expires_ms > ",
             now_ms!(),
             ")"
         );
-        let rows: Vec<(String, String, String, String, Option<i64>)> =
+        let rows: Vec<UsableRow> =
             sqlx::query_as(LOAD).fetch_all(self.reader()).await.on_table("access_tokens")?;
-        let read = |(id, tenant, scopes, digest, left_ms): (String, String, String, String, Option<i64>)| {
+        let read = |(id, name, tenant, scopes, digest, left_ms): UsableRow| {
             let place = at("access_tokens", &id);
             Ok(UsableToken {
                 id: place.parse(&id)?,
+                name: place.parse(&name)?,
                 tenant: place.parse(&tenant)?,
                 scopes: place.parse(&scopes)?,
                 digest: parse_digest(&digest)
@@ -166,7 +171,9 @@ fn read_token(tenant: &Tenant, row: Row) -> Result<AccessToken> {
     let (id, name, scopes, by, reason, created_at, expires_ms, used_ms, revoker, why, revoked_at) = row;
     let place = at("access_tokens", &id);
     let revoked = match (revoker, why, revoked_at) {
-        (Some(by), Some(reason), Some(moment)) => Some(Attribution { by, reason, at: place.parse(&moment)? }),
+        (Some(by), Some(reason), Some(moment)) => {
+            Some(Attribution { by, with_token: None, reason, at: place.parse(&moment)? })
+        }
         _ => None,
     };
     Ok(AccessToken {
@@ -174,18 +181,10 @@ fn read_token(tenant: &Tenant, row: Row) -> Result<AccessToken> {
         name: place.parse(&name)?,
         tenant: tenant.clone(),
         scopes: place.parse(&scopes)?,
-        created: Attribution { by, reason, at: place.parse(&created_at)? },
+        created: Attribution { by, with_token: None, reason, at: place.parse(&created_at)? },
         expires_at: expires_ms.map(|ms| place.parse_millis(ms)).transpose()?,
         last_used_at: used_ms.map(|ms| place.parse_millis(ms)).transpose()?,
         revoked,
-    })
-}
-
-fn format_digest(digest: &TokenDigest) -> String {
-    use std::fmt::Write as _;
-    digest.iter().fold(String::new(), |mut hex, byte| {
-        write!(hex, "{byte:02x}").expect("writing to a string never fails");
-        hex
     })
 }
 

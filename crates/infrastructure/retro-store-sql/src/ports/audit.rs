@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::dialect::{Connection, OnTable, Store, bind_rows, now_ms, rows_table, storable_text};
 use super::open::commit;
+use crate::rows::attribution::{parse_token, token_column};
 use crate::rows::audit::AuditSubject;
 use crate::{at, format_policy_time};
 
@@ -39,11 +40,11 @@ pub(crate) async fn record_dead_letter_actions(
 ) -> Result<()> {
     const NOTE: &str = concat!(
         "INSERT INTO audit_log (tenant, subject_kind, subject_id, action, requested_by, reason, requested_at, detail,
-             recorded_ms)
-         SELECT $1, 'dead_letter', subject, $2, $3, $4, $5, $6, ",
+             with_token, recorded_ms)
+         SELECT $1, 'dead_letter', subject, $2, $3, $4, $5, $6, $7, ",
         now_ms!(),
         " FROM ",
-        rows_table!("new", "$7" "subject"),
+        rows_table!("new", "$8" "subject"),
         " ORDER BY place"
     );
     let query = sqlx::query(NOTE)
@@ -52,7 +53,8 @@ pub(crate) async fn record_dead_letter_actions(
         .bind(storable_text(&act.by))
         .bind(storable_text(&act.reason))
         .bind(format_policy_time(act.at))
-        .bind(detail.map(storable_text));
+        .bind(detail.map(storable_text))
+        .bind(token_column(act));
     let query = bind_rows!(query, subjects, |subject| [subject.to_string()]);
     let done = query.execute(connection).await.on_table("audit_log")?;
     at("audit_log", "one action").check_rows_affected(done.rows_affected(), subjects.len())
@@ -70,8 +72,8 @@ pub(crate) async fn record_action(
 ) -> Result<()> {
     const APPEND: &str = concat!(
         "INSERT INTO audit_log (tenant, subject_kind, subject_id, action, requested_by, reason, requested_at,
-             opened_retrospective, recorded_ms)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, ",
+             opened_retrospective, with_token, recorded_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, ",
         now_ms!(),
         ")"
     );
@@ -84,14 +86,15 @@ pub(crate) async fn record_action(
         .bind(storable_text(&act.reason))
         .bind(format_policy_time(act.at))
         .bind(opened.map(|id| id.to_string()))
+        .bind(token_column(act))
         .execute(connection)
         .await
         .on_table("audit_log")?;
     at("audit_log", subject.id()).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Row of `audit_log`: action, operator, reason, policy time, id of the opened retrospective and detail.
-type Row = (String, String, String, String, Option<String>, Option<String>);
+/// Row of `audit_log`: action, operator, access token, reason, policy time, id of the opened retrospective and detail.
+type Row = (String, String, Option<String>, String, String, Option<String>, Option<String>);
 
 /// Lists the audit rows of a subject, oldest first.
 pub(crate) async fn list_actions(
@@ -100,7 +103,7 @@ pub(crate) async fn list_actions(
     subject: Uuid,
 ) -> Result<Vec<AuditRow>> {
     const LOAD: &str = "
-        SELECT action, requested_by, reason, requested_at, opened_retrospective, detail FROM audit_log
+        SELECT action, requested_by, with_token, reason, requested_at, opened_retrospective, detail FROM audit_log
         WHERE tenant = $1 AND subject_id = $2 ORDER BY recorded_ms, sequence";
     let rows: Vec<Row> = sqlx::query_as(LOAD)
         .bind(tenant.as_str())
@@ -109,8 +112,9 @@ pub(crate) async fn list_actions(
         .await
         .on_table("audit_log")?;
     let place = at("audit_log", subject);
-    let row = |(action, by, reason, moment, opened, detail): Row| {
-        let act = Attribution { by, reason, at: place.parse(&moment)? };
+    let row = |(action, by, token, reason, moment, opened, detail): Row| {
+        let with_token = parse_token(&place, token.as_deref())?;
+        let act = Attribution { by, with_token, reason, at: place.parse(&moment)? };
         let opened = opened.map(|id| place.parse(&id)).transpose()?;
         Ok(AuditRow { action: place.parse_enum(&action)?, act, opened_retrospective: opened, detail })
     };

@@ -13,6 +13,7 @@ use retro_store::{AuditAction, DeadLetter, DeadLetterStatus, ReopenResult, Resul
 
 use super::dialect::{Connection, OnTable, for_update, now_ms, storable_text};
 use super::{audit, batch_items, cancel, scheduled_replays, stored_dead_letters};
+use crate::rows::attribution::token_column;
 use crate::rows::audit::AuditSubject;
 use crate::rows::replay::{BatchItemRecord, BatchRecord};
 use crate::{at, format_policy_time};
@@ -27,8 +28,8 @@ pub(crate) async fn start_batch(
     // again.
     const START: &str = concat!(
         "INSERT INTO replay_batches (id, tenant, filter_text, requested_by, reason, requested_at, canary, rate_milli,
-             failed_permille_max, state, next_ms, created_ms)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, ",
+             failed_permille_max, state, with_token, next_ms, created_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, ",
         now_ms!(),
         ", ",
         now_ms!(),
@@ -47,6 +48,7 @@ pub(crate) async fn start_batch(
         .bind(i64::from(new.pace.rate_milli))
         .bind(i64::from(new.pace.failed_permille_max))
         .bind(state.as_str())
+        .bind(token_column(&new.act))
         .execute(&mut *connection)
         .await
         .on_table("replay_batches")?;
@@ -247,7 +249,7 @@ pub(crate) async fn cancel_batch(
 /// SQL query for batches with their dead letters counted by state; the caller appends `WHERE` and `GROUP BY`.
 macro_rules! batch_columns {
     () => {
-        "SELECT /* reads all: few, as people start them */ id, filter_text, requested_by, reason, requested_at, canary, rate_milli, failed_permille_max,
+        "SELECT /* reads all: few, as people start them */ id, filter_text, requested_by, replay_batches.with_token, reason, requested_at, canary, rate_milli, failed_permille_max,
             replay_batches.state, created_ms, ended_ms, end_reason,
             count(*) FILTER (WHERE one.state = 'waiting') AS waiting,
             count(*) FILTER (WHERE one.state = 'under_way') AS under_way,

@@ -13,6 +13,7 @@ use retro_store::{
 use super::dialect::{Connection, OnTable, Store, any_of, arrival, list_parameter, now_ms, storable_text};
 use super::open::commit;
 use super::{audit, scheduled_replays, stored_dead_letters};
+use crate::rows::attribution::token_column;
 use crate::rows::dead_letter::{AttemptRecord, DeadLetterCountRecord, FullVersionRecord, VersionRecord};
 use crate::{at, format_policy_time, to_json};
 
@@ -42,7 +43,7 @@ impl DeadLetterStore for Store {
     ) -> Result<Vec<DeadLetterVersionRow>> {
         const LOAD: &str = "
             SELECT dead_letter, version, based_on, CAST(length(payload) AS bigint) AS payload_bytes, payload_sha256,
-                edited_by, reason, edited_at
+                edited_by, with_token, reason, edited_at
             FROM dead_letter_versions
             WHERE dead_letter = $3 AND EXISTS (
                 SELECT 1 FROM dead_letters WHERE id = dead_letter AND (tenant = $1 OR (tenant IS NULL AND $1 = $2)))
@@ -65,7 +66,7 @@ impl DeadLetterStore for Store {
     ) -> Result<Option<DeadLetterVersion>> {
         const LOAD: &str = "
             SELECT dead_letter, version, based_on, CAST(length(payload) AS bigint) AS payload_bytes, payload_sha256,
-                edited_by, reason, edited_at,
+                edited_by, with_token, reason, edited_at,
                 headers, payload
             FROM dead_letter_versions
             WHERE dead_letter = $3 AND version = $4 AND EXISTS (
@@ -174,8 +175,8 @@ async fn append_version(
 ) -> Result<u32> {
     const APPEND: &str = concat!(
         "INSERT INTO dead_letter_versions (dead_letter, version, based_on, headers, payload, payload_sha256, edited_by, reason,
-             edited_at, edited_ms)
-         SELECT $1, coalesce(max(version), 0) + 1, $2, $3, $4, $5, $6, $7, $8, ",
+             edited_at, with_token, edited_ms)
+         SELECT $1, coalesce(max(version), 0) + 1, $2, $3, $4, $5, $6, $7, $8, $9, ",
         now_ms!(),
         " FROM dead_letter_versions WHERE dead_letter = $1 RETURNING version"
     );
@@ -188,6 +189,7 @@ async fn append_version(
         .bind(storable_text(&act.by))
         .bind(storable_text(&act.reason))
         .bind(format_policy_time(act.at))
+        .bind(token_column(act))
         .fetch_one(connection)
         .await
         .on_table("dead_letter_versions")?;

@@ -4,14 +4,14 @@ use async_trait::async_trait;
 use retro_core::feedback::{
     FEEDBACK_PER_CLOSING_MAX, Feedback, FeedbackAcceptance, FeedbackFacts, GivenFeedback,
 };
-use retro_core::id::{MemoryId, Repository, Tenant, WorkflowKey};
+use retro_core::id::{MemoryId, Repository, RunId, Tenant, Workflow, WorkflowKey, derive_uuid};
 use retro_core::learn::{FeedbackChanges, WaitingFeedback};
 use retro_fault::Label;
 use retro_store::feedback::DecideFeedback;
 use retro_store::{FeedbackRow, FeedbackStore, Result};
 use uuid::Uuid;
 
-use super::dialect::{Connection, OnTable, Store, bind_rows, for_update, now_ms, rows_table};
+use super::dialect::{Connection, OnTable, Store, bind_rows, for_update, lock_number, now_ms, rows_table};
 use super::open::commit;
 use super::pending_presentations;
 use crate::rows::feedback::{FeedbackRecord, WaitingRecord};
@@ -29,6 +29,10 @@ impl FeedbackStore for Store {
         let Some(scope) = lock_memory(&mut transaction, tenant, given.memory).await? else {
             return Ok(None);
         };
+        if let Some((workflow, run)) = given.author.run() {
+            // After the memory, and never the other way round: whoever holds it waits for nobody.
+            lock_number(&mut transaction, run_number(tenant, workflow, run)).await?;
+        }
         let facts = load_facts(&mut transaction, tenant, &scope, given).await?;
         let accepted = decide(&facts);
         if let FeedbackAcceptance::New(feedback) = &accepted {
@@ -87,6 +91,13 @@ async fn lock_memory(
         .fetch_optional(connection)
         .await
         .on_table("memories")
+}
+
+/// Returns the number of the lock under which the feedback of a run is counted. The run itself may not be stored yet. Two
+/// runs with the same number only wait for each other.
+fn run_number(tenant: &Tenant, workflow: &Workflow, run: &RunId) -> i64 {
+    let id = derive_uuid("feedback of a run", &[tenant.as_str(), workflow.as_str(), run.as_str()]);
+    id.as_u64_pair().0.cast_signed()
 }
 
 async fn load_facts(

@@ -10,6 +10,7 @@ use retro_store::kill_switch::{KILL_SWITCHES_MAX, KillSwitchStore};
 
 use super::dialect::{OnTable, Store, storable_text};
 use super::open::commit;
+use crate::rows::attribution::{parse_token, token_column};
 use crate::{at, format_policy_time};
 
 /// Columns of a scope. The empty text, which is no name, stands for all.
@@ -32,21 +33,35 @@ fn read_scope([tenant, workflow, step]: [&str; 3]) -> Result<KillSwitchScope> {
 }
 
 /// Row of `kill_switches`: scope, who engaged it, and who disengaged it.
-type Row = (String, String, String, String, String, String, Option<String>, Option<String>, Option<String>);
+#[derive(Debug, sqlx::FromRow)]
+struct Row {
+    tenant: String,
+    workflow: String,
+    step: String,
+    engaged_by: String,
+    engaged_reason: String,
+    engaged_at: String,
+    engaged_with: Option<String>,
+    disengaged_by: Option<String>,
+    disengaged_reason: Option<String>,
+    disengaged_at: Option<String>,
+    disengaged_with: Option<String>,
+}
 
 #[async_trait]
 impl KillSwitchStore for Store {
     async fn engage_kill_switch(&self, scope: &KillSwitchScope, act: &Attribution) -> Result<bool> {
         const ENGAGE: &str = "
-            INSERT INTO kill_switches (tenant, workflow, step, engaged_by, engaged_reason, engaged_at)
-            VALUES ($1, $2, $3, $4, $5, $6)
+            INSERT INTO kill_switches (tenant, workflow, step, engaged_by, engaged_reason, engaged_at, engaged_with)
+            VALUES ($1, $2, $3, $4, $5, $6, $7)
             ON CONFLICT (tenant, workflow, step) WHERE disengaged_at IS NULL DO NOTHING";
         write_switch(self, ENGAGE, scope, act).await
     }
 
     async fn disengage_kill_switch(&self, scope: &KillSwitchScope, act: &Attribution) -> Result<bool> {
         const DISENGAGE: &str = "
-            UPDATE kill_switches SET disengaged_by = $4, disengaged_reason = $5, disengaged_at = $6
+            UPDATE kill_switches SET disengaged_by = $4, disengaged_reason = $5, disengaged_at = $6,
+                disengaged_with = $7
             WHERE tenant = $1 AND workflow = $2 AND step = $3 AND disengaged_at IS NULL";
         write_switch(self, DISENGAGE, scope, act).await
     }
@@ -65,8 +80,8 @@ impl KillSwitchStore for Store {
 
     async fn list_kill_switches(&self, tenant: &Tenant, limit: u32) -> Result<Vec<KillSwitch>> {
         const LIST: &str = "
-            SELECT tenant, workflow, step, engaged_by, engaged_reason, engaged_at,
-                disengaged_by, disengaged_reason, disengaged_at
+            SELECT tenant, workflow, step, engaged_by, engaged_reason, engaged_at, engaged_with,
+                disengaged_by, disengaged_reason, disengaged_at, disengaged_with
             FROM kill_switches /* reads all: the newest of a tenant and of everybody, up to the limit */
             WHERE tenant IN ($1, '') ORDER BY id DESC LIMIT $2";
         let rows: Vec<Row> = sqlx::query_as(LIST)
@@ -94,18 +109,23 @@ async fn write_switch(
         .bind(step)
         .bind(storable_text(&act.by))
         .bind(storable_text(&act.reason))
-        .bind(format_policy_time(act.at));
+        .bind(format_policy_time(act.at))
+        .bind(token_column(act));
     let written = write.execute(&mut *transaction).await.on_table("kill_switches")?;
     commit(transaction, Label::KillSwitchCommit).await?;
     Ok(written.rows_affected() == 1)
 }
 
-fn read_switch((tenant, workflow, step, by, reason, moment, ender, why, ended): Row) -> Result<KillSwitch> {
-    let place = at("kill_switches", format!("{tenant}/{workflow}/{step}"));
-    let disengaged = match (ender, why, ended) {
-        (Some(by), Some(reason), Some(ended)) => Some(Attribution { by, reason, at: place.parse(&ended)? }),
+fn read_switch(row: Row) -> Result<KillSwitch> {
+    let place = at("kill_switches", format!("{}/{}/{}", row.tenant, row.workflow, row.step));
+    let act = |by: String, token: Option<String>, reason: String, moment: &str| -> Result<Attribution> {
+        let with_token = parse_token(&place, token.as_deref())?;
+        Ok(Attribution { by, with_token, reason, at: place.parse(moment)? })
+    };
+    let disengaged = match (row.disengaged_by, row.disengaged_reason, row.disengaged_at) {
+        (Some(by), Some(reason), Some(ended)) => Some(act(by, row.disengaged_with, reason, &ended)?),
         _ => None,
     };
-    let engaged = Attribution { by, reason, at: place.parse(&moment)? };
-    Ok(KillSwitch { scope: read_scope([&tenant, &workflow, &step])?, engaged, disengaged })
+    let engaged = act(row.engaged_by, row.engaged_with, row.engaged_reason, &row.engaged_at)?;
+    Ok(KillSwitch { scope: read_scope([&row.tenant, &row.workflow, &row.step])?, engaged, disengaged })
 }

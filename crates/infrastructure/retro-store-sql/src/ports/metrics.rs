@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use retro_core::id::{RetrospectiveId, Tenant};
+use retro_store::kill_switch::KillSwitchStore as _;
 use retro_store::metrics::COUNTED_MAX;
 use retro_store::{DatabaseMetrics, MetricsStore, Result};
 
@@ -54,7 +55,8 @@ impl MetricsStore for Store {
             sqlx::query_as(HELD).bind(bound).fetch_all(self.reader()).await.on_table("memories")?;
         let rest: MetricsRecord =
             sqlx::query_as(REST).bind(bound).fetch_one(self.reader()).await.on_table("outbox")?;
-        metrics_from_rows(&rest, &open_dead_letters, &held)
+        let engaged = self.load_engaged_kill_switches().await?;
+        metrics_from_rows(&rest, &open_dead_letters, &held, &engaged)
     }
 
     async fn load_confirmation_delays_ms(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Vec<u64>> {

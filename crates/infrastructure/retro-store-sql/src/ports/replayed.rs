@@ -17,7 +17,7 @@ async fn find_matching_replay(
     resent: &IncomingReplay,
 ) -> Result<Option<ReplayRow>> {
     const LOAD: &str = "
-        SELECT id, dead_letter, number, version, batch, requested_by, reason, requested_at, state, due_ms,
+        SELECT id, dead_letter, number, version, batch, requested_by, with_token, reason, requested_at, state, due_ms,
             publications, ended_ms, outcome
         FROM replays WHERE id = $1";
     const TENANT: &str = "SELECT tenant FROM replays WHERE id = $1";

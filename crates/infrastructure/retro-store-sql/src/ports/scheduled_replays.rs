@@ -8,6 +8,7 @@ use retro_store::{AuditAction, DeadLetter, DeadLetterStatus, ReplayRow, Result};
 
 use super::dialect::{Connection, OnTable, Store, greatest, now_ms, storable_text};
 use super::{audit, stored_dead_letters};
+use crate::rows::attribution::token_column;
 use crate::rows::replay::ReplayRecord;
 use crate::{at, format_policy_time};
 
@@ -69,9 +70,9 @@ async fn insert_replay(
     how: &ReplayOptions<'_>,
 ) -> Result<()> {
     const STORE: &str = concat!(
-        "INSERT INTO replays (id, tenant, dead_letter, number, version, batch, requested_by, reason, requested_at, state,
-             due_ms)
-         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, 'waiting',
+        "INSERT INTO replays (id, tenant, dead_letter, number, version, batch, requested_by, reason, requested_at, with_token,
+             state, due_ms)
+         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $11, 'waiting',
              ",
         greatest!(),
         "(",
@@ -90,6 +91,7 @@ async fn insert_replay(
         .bind(storable_text(&how.act.reason))
         .bind(format_policy_time(how.act.at))
         .bind(gap_ms(how.pace).min(gap_ms(&ReplayPace::default())))
+        .bind(token_column(how.act))
         .execute(connection)
         .await
         .on_table("replays")?;
@@ -120,7 +122,7 @@ pub(crate) async fn load_last_replay(
     dead_letter: DeadLetterId,
 ) -> Result<ReplayRow> {
     const LOAD: &str = "
-        SELECT id, dead_letter, number, version, batch, requested_by, reason, requested_at, state, due_ms,
+        SELECT id, dead_letter, number, version, batch, requested_by, with_token, reason, requested_at, state, due_ms,
             publications, ended_ms, outcome
         FROM replays WHERE dead_letter = $1 ORDER BY number DESC LIMIT 1";
     let row: Option<ReplayRecord> = sqlx::query_as(LOAD)
@@ -141,7 +143,7 @@ pub(crate) async fn list_replays(
     dead_letter: DeadLetterId,
 ) -> Result<Vec<ReplayRow>> {
     const LOAD: &str = "
-        SELECT id, dead_letter, number, version, batch, requested_by, reason, requested_at, state, due_ms,
+        SELECT id, dead_letter, number, version, batch, requested_by, with_token, reason, requested_at, state, due_ms,
             publications, ended_ms, outcome
         FROM replays WHERE tenant = $1 AND dead_letter = $2 ORDER BY number";
     let mut snapshot = store.begin_snapshot().await?;

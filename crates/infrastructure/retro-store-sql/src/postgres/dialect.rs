@@ -9,6 +9,14 @@ pub(crate) use super::errors::OnTable;
 /// decision.
 pub(crate) const ROW_LOCKS: bool = true;
 
+/// Takes the lock with a number until the transaction ends, for what has no row to lock. A transaction takes one of
+/// them at most, so there are never more than connections.
+pub(crate) async fn lock_number(connection: &mut Connection, number: i64) -> retro_store::Result<()> {
+    const LOCK: &str = "SELECT pg_advisory_xact_lock($1)";
+    let locked = sqlx::query(LOCK).bind(number).execute(connection).await;
+    locked.on_table("pg_locks").map(|_| ())
+}
+
 /// Replaces each NUL with U+FFFD, because Postgres text columns cannot store NUL. Values that must be exact
 /// are stored as JSON or as [`ExactText`] instead.
 pub(crate) fn storable_text(text: &str) -> std::borrow::Cow<'_, str> {

@@ -116,7 +116,10 @@ impl ClosedLossRecord {
     pub(crate) fn into_closed_loss(self) -> Result<ClosedLoss> {
         let loss = self.loss.into_loss()?;
         let at = at("stream_losses", loss.key()).parse(&self.closed_at)?;
-        Ok(ClosedLoss { loss, act: Attribution { by: self.closed_by, reason: self.closed_reason, at } })
+        Ok(ClosedLoss {
+            loss,
+            act: Attribution { by: self.closed_by, with_token: None, reason: self.closed_reason, at },
+        })
     }
 }
 

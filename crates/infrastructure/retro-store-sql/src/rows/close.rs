@@ -12,10 +12,12 @@ use serde::Serialize;
 use super::memory::cause_columns;
 use crate::to_json;
 
-/// Returns the memories that a batch of mutations contradicts or credits.
+/// Returns the memories that a batch of mutations contradicts or credits, or whose quotes it checks.
 pub(crate) fn named_memories(batch: &[Mutation]) -> Vec<MemoryId> {
     let named = batch.iter().filter_map(|mutation| match &mutation.request {
-        MutationKind::Contradict { memory, .. } | MutationKind::Credit { memory, .. } => Some(*memory),
+        MutationKind::Contradict { memory, .. }
+        | MutationKind::Credit { memory, .. }
+        | MutationKind::CheckQuote { memory, .. } => Some(*memory),
         MutationKind::Observe { .. } | MutationKind::Feedback { .. } | MutationKind::Sweep { .. } => None,
     });
     named.collect()

@@ -6,6 +6,7 @@ use retro_store::{
     MessageContent, NewDeadLetter, Result,
 };
 
+use super::attribution::parse_token;
 use crate::at;
 
 /// Row of `dead_letters`.
@@ -105,6 +106,7 @@ pub(crate) struct VersionRecord {
     payload_bytes: i64,
     payload_sha256: String,
     edited_by: String,
+    with_token: Option<String>,
     reason: String,
     edited_at: String,
 }
@@ -117,7 +119,12 @@ impl VersionRecord {
             version: place.parse_unsigned(self.version)?,
             based_on: place.parse_unsigned(self.based_on)?,
             payload_bytes: place.parse_unsigned(self.payload_bytes)?,
-            act: Attribution { by: self.edited_by, reason: self.reason, at: place.parse(&self.edited_at)? },
+            act: Attribution {
+                by: self.edited_by,
+                with_token: parse_token(&place, self.with_token.as_deref())?,
+                reason: self.reason,
+                at: place.parse(&self.edited_at)?,
+            },
             payload_sha256: self.payload_sha256,
         })
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use retro_core::kill_switch::KillSwitchScope;
 use retro_store::{DatabaseMetrics, Result};
 
 use crate::at;
@@ -25,12 +26,13 @@ pub(crate) struct MetricsRecord {
     claimable: i64,
 }
 
-/// Converts the rows to the metrics of the database. `held` has the number of held memories of each status. Fails
-/// if a value is damaged.
+/// Converts the rows to the metrics of the database. `held` has the number of held memories of each status, and
+/// `engaged` the scopes of the engaged kill switches. Fails if a value is damaged.
 pub(crate) fn metrics_from_rows(
     rest: &MetricsRecord,
     open_dead_letters: &[OpenDeadLettersRecord],
     held: &[(String, i64)],
+    engaged: &[KillSwitchScope],
 ) -> Result<DatabaseMetrics> {
     let place = at("metrics", "this database");
     let open = open_dead_letters.iter().map(|one| Ok((one.code.clone(), place.parse_unsigned(one.total)?)));
@@ -38,6 +40,10 @@ pub(crate) fn metrics_from_rows(
         Ok((at("memories.status", "held memories").parse(status)?, place.parse_unsigned(*total)?))
     });
     let oldest_tentative = rest.oldest_tentative.as_deref();
+    let mut kill_switches_engaged = BTreeMap::new();
+    for scope in engaged {
+        *kill_switches_engaged.entry(scope.kind()).or_insert(0) += 1;
+    }
     Ok(DatabaseMetrics {
         outbox_unsent: place.parse_unsigned(rest.outbox_unsent)?,
         outbox_age_ms: rest.outbox_age_ms.map(non_negative_millis),
@@ -49,6 +55,7 @@ pub(crate) fn metrics_from_rows(
             .map(|text| at("memories.changed_at", text).parse(text))
             .transpose()?,
         memories_held: held.collect::<Result<BTreeMap<_, _>>>()?,
+        kill_switches_engaged,
         claimable: place.parse_unsigned(rest.claimable)?,
     })
 }

@@ -5,6 +5,7 @@ use retro_core::replay::{BatchProgress, ReplayPace};
 use retro_store::Result;
 use retro_store::replay::{ReplayBatchItem, ReplayBatchRow, ReplayRow};
 
+use super::attribution::parse_token;
 use super::location::Location;
 use crate::at;
 
@@ -17,6 +18,7 @@ pub(crate) struct ReplayRecord {
     version: i64,
     batch: Option<String>,
     requested_by: String,
+    with_token: Option<String>,
     reason: String,
     requested_at: String,
     state: String,
@@ -36,7 +38,13 @@ impl ReplayRecord {
             number: place.parse_unsigned(self.number)?,
             version: place.parse_unsigned(self.version)?,
             batch: self.batch.as_deref().map(|batch| place.parse(batch)).transpose()?,
-            act: parse_act(&place, &self.requested_by, &self.reason, &self.requested_at)?,
+            act: parse_act(
+                &place,
+                &self.requested_by,
+                self.with_token.as_deref(),
+                &self.reason,
+                &self.requested_at,
+            )?,
             state: at("replays.state", &self.id).parse_enum(&self.state)?,
             due_at: place.parse_millis(self.due_ms)?,
             publications: place.parse_unsigned(self.publications)?,
@@ -56,6 +64,7 @@ pub(crate) struct BatchRecord {
     id: String,
     filter_text: String,
     requested_by: String,
+    with_token: Option<String>,
     reason: String,
     requested_at: String,
     canary: i64,
@@ -79,7 +88,13 @@ impl BatchRecord {
         Ok(ReplayBatchRow {
             id: place.parse(&self.id)?,
             filter_text: self.filter_text.clone(),
-            act: parse_act(&place, &self.requested_by, &self.reason, &self.requested_at)?,
+            act: parse_act(
+                &place,
+                &self.requested_by,
+                self.with_token.as_deref(),
+                &self.reason,
+                &self.requested_at,
+            )?,
             pace: ReplayPace {
                 canary: place.parse_unsigned(self.canary)?,
                 rate_milli: place.parse_unsigned(self.rate_milli)?,
@@ -122,6 +137,13 @@ impl BatchItemRecord {
     }
 }
 
-fn parse_act(place: &Location<&String>, by: &str, reason: &str, moment: &str) -> Result<Attribution> {
-    Ok(Attribution { by: by.to_owned(), reason: reason.to_owned(), at: place.parse(moment)? })
+fn parse_act(
+    place: &Location<&String>,
+    by: &str,
+    with_token: Option<&str>,
+    reason: &str,
+    moment: &str,
+) -> Result<Attribution> {
+    let (by, reason) = (by.to_owned(), reason.to_owned());
+    Ok(Attribution { by, with_token: parse_token(place, with_token)?, reason, at: place.parse(moment)? })
 }

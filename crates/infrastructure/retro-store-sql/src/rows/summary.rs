@@ -1,6 +1,7 @@
 //! Converts rows of `call_summaries`, and decides which summaries of a window are begun next.
 
 use retro_core::calls::{CallSummary, SUMMARY_VERSION, StoredSummary, SummaryContent};
+use retro_core::canonical::encode_hex;
 use retro_core::id::WorkflowKey;
 use retro_core::run::RunFacts;
 use retro_store::{CompressedDocument, Result, SUMMARY_ATTEMPTS_MAX, SummaryWrite, decompress_document};
@@ -32,7 +33,7 @@ fn compress_summary(write: &SummaryWrite) -> Result<SummaryRow> {
         }
         SummaryContent::Summary(summary) => {
             let compressed = CompressedDocument::from_document(to_json(summary).as_bytes())?.into_bytes();
-            (summary.version, None, Some(format_hex(&compressed)))
+            (summary.version, None, Some(encode_hex(&compressed)))
         }
     };
     Ok(SummaryRow {
@@ -43,11 +44,6 @@ fn compress_summary(write: &SummaryWrite) -> Result<SummaryRow> {
         problem,
         summary_hex,
     })
-}
-
-fn format_hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(|digit| char::from_digit(digit.into(), 16).expect("four bits are one digit")).collect()
 }
 
 /// Columns of a stored summary: ordinal, run id, problem and compressed summary.
@@ -182,10 +178,5 @@ mod tests {
         let purged = PendingRun { facts: None, ..fresh("a") };
         let damaged = PendingRun { facts: Some("{".to_owned()), ..fresh("b") };
         assert_eq!(chosen(vec![purged, damaged]), (runs(&[]), runs(&["a", "b"])));
-    }
-
-    #[test]
-    fn bytes_are_formatted_as_hexadecimal_digits() {
-        assert_eq!(format_hex(&[0, 15, 16, 255]), "000f10ff");
     }
 }

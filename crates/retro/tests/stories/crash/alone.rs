@@ -202,7 +202,8 @@ async fn record_observation(store: &dyn Store) {
 async fn close_loss(store: &dyn Store) {
     let key = LossKey { stream: STREAM.to_owned(), incarnation: 1, first: 1 };
     let at = "2026-11-20T10:00:00Z".parse().expect("a timestamp");
-    let act = Attribution { by: "ana".to_owned(), reason: "nothing was lost".to_owned(), at };
+    let act =
+        Attribution { by: "ana".to_owned(), with_token: None, reason: "nothing was lost".to_owned(), at };
     store.close_losses(&[key], &act).await.expect("the loss is closed");
 }
 
@@ -226,7 +227,7 @@ async fn purge_stage(store: &dyn Store, stage: RetentionStage) {
 
 async fn record_audit_row(store: &dyn Store) {
     let at = "2026-11-20T10:00:00Z".parse().expect("a timestamp");
-    let act = Attribution { by: "ann".to_owned(), reason: "to see".to_owned(), at };
+    let act = Attribution { by: "ann".to_owned(), with_token: None, reason: "to see".to_owned(), at };
     let noted = store
         .record_audit_rows(&Tenant::default_tenant(), &[Uuid::nil()], AuditAction::ReadRaw, &act, None)
         .await;

@@ -324,6 +324,10 @@ impl World {
         if self.pipelines_dir().exists() {
             command.env("RETRO_PIPELINES", self.pipelines_dir());
         }
+        // It tries to listen, and another program may have the default port.
+        if arguments.contains(&"doctor") {
+            command.env("RETRO_HTTP_LISTEN", "127.0.0.1:0");
+        }
         let given = [("NATS_URL", &self.nats_url), ("DATABASE_URL", &self.database_url)];
         command.envs(given.into_iter().filter_map(|(name, url)| Some((name, url.as_ref()?))));
         command

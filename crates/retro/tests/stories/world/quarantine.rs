@@ -23,6 +23,7 @@ pub(crate) async fn hold_memory(store: &dyn Store, tenant: &Tenant, id: MemoryId
             epoch: None,
             at: memory.changed_at,
             reason: why,
+            with_token: None,
         };
         let memory = fold_change(Some(memory.clone()), &change)?.expect("a held memory stays");
         let kind = change.effect.kind().to_owned();

@@ -233,6 +233,7 @@ fn to_memory(text: &Text) -> Memory {
         tentative_runs: Vec::new(),
         tentative_witnesses: Vec::new(),
         evidence: Vec::new(),
+        quote_missing_in: None,
         cue_not_met: 0,
         contradicted_by: Vec::new(),
         quarantine: None,

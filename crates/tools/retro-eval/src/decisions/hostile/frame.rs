@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 use retro_core::printable::{is_printable, make_printable, make_printable_line};
-use retro_core::recall::{FENCE_BEGIN, FENCE_END, FENCE_HINT, strip_injected};
+use retro_core::recall::{FENCE_BEGIN, FENCE_END, FENCE_HINTS, strip_injected};
 
 /// A line of the block: id, weight and title.
 static LINE: LazyLock<Regex> =
@@ -43,7 +43,10 @@ pub(super) fn find_block_problems(block: &str, titles: &[&str]) -> Vec<String> {
 
 /// Returns the lines of memories, without the one that says how to open a memory.
 fn without_hint<'a, 'b>(within: &'a [&'b str]) -> &'a [&'b str] {
-    within.strip_suffix(&[FENCE_HINT]).unwrap_or(within)
+    match within {
+        [lines @ .., hint] if FENCE_HINTS.contains(hint) => lines,
+        lines => lines,
+    }
 }
 
 /// Finds what breaks a text of an opened memory: a mark of our block, or a character that is invisible or

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use retro_core::recall::{FENCE_BEGIN, FENCE_END, FENCE_HINT};
+use retro_core::recall::{FENCE_BEGIN, FENCE_END, FENCE_HINTS};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -190,7 +190,7 @@ impl RunOutcome {
 /// Returns every text that an agent gets: lines and titles of the contexts, and the parts of opened memories.
 fn agent_texts(collected: &CollectedTexts) -> Vec<AgentText<'_>> {
     let lines = collected.contexts.iter().filter_map(|context| context["text"].as_str()).flat_map(str::lines);
-    let lines = lines.filter(|line| !matches!(*line, FENCE_BEGIN | FENCE_END | FENCE_HINT));
+    let lines = lines.filter(|line| !matches!(*line, FENCE_BEGIN | FENCE_END) && !FENCE_HINTS.contains(line));
     let lines = lines.map(|text| AgentText { part: "line", text, attributed: false });
     let rows = collected.contexts.iter().flat_map(|context| list_items(&context["memories"]));
     let titles = rows.chain(&collected.opened).filter_map(|row| row["title"].as_str());
