@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use retro_adapters::{ImportOptions, TraceEncoding};
 use retro_core::attribution::Attribution;
 use retro_core::audience::{Audience, RunRepository};
-use retro_core::dead_letter::Rejection;
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::feedback::{Feedback, FeedbackAcceptance, FeedbackFacts, GivenFeedback};
 use retro_core::finding::{EvidenceOrigin, LessonCue, Quote};
 use retro_core::id::{
@@ -22,6 +22,7 @@ use retro_core::recall::RecallCandidate;
 use retro_core::run::ObjectRef;
 use retro_core::time::{Clock, FixedClock};
 use retro_core::trajectory::QuotePlace;
+use retro_core::trace_collection::TraceWaits;
 use retro_core::weight::Weight;
 use retro_events::run_completed::RunEvent;
 use retro_events::subject::body_name;
@@ -30,12 +31,16 @@ use retro_http::{BodyBudget, BudgetBounds, Idempotency};
 use retro_store::context_lease::CONTEXT_CHANGES_MAX;
 use retro_store::feedback::DecideFeedback;
 use retro_store::{
+    AddSpansResult, ArrivingTrace, ClaimedTrace, CollectedTraceStore, CollectionRules, ReadTrace, StoredSpan,
+    TraceClaim, TraceEnd,
     BeginRequestResult, ChangeMark, ContextChanges, ContextLease, ContextLeaseStore, FeedbackRow,
     FeedbackStore, IdempotencyStore, IdempotencyTimeouts, KillSwitchStore, MemoryRefStore, Presentation,
     RecallStore, RequestKey, Result, StoreError, StoredResponse,
 };
 
-use crate::intake::{ImportFacts, IngestService, ReceivedTrace, RunImporter};
+use crate::intake::{
+    ImportFacts, IngestService, ReceivedSpan, ReceivedTrace, ReceivedTraces, RunImporter, TraceSettings,
+};
 
 /// A broker that stores events and bodies in memory.
 #[derive(Default)]
@@ -49,21 +54,44 @@ pub(crate) struct FakeBroker {
 pub(crate) const BOUNDS: BudgetBounds =
     BudgetBounds { bytes_max: 40 * 1024 * 1024, owner_bytes_max: 20 * 1024 * 1024 };
 
-/// Returns an ingest service over this broker, with the clock fixed at 20 November 2026, and its budget.
+/// Waits of the traces of a test: they are decided about at once.
+pub(crate) const IMPATIENT: TraceWaits = TraceWaits { quiet_ms: 0, root_ms: 0 };
+/// Waits of the traces of a test that nothing ends.
+pub(crate) const PATIENT: TraceWaits = TraceWaits { quiet_ms: 3_600_000, root_ms: 3_600_000 };
+
+/// Returns an ingest service over this broker, with the clock fixed at 20 November 2026, and its budget. Its database is
+/// down.
 pub(crate) fn build_ingest(broker: &Arc<FakeBroker>) -> (IngestService, BodyBudget) {
     let now = FixedClock("2026-11-20T10:00:00Z".parse().unwrap());
     build_ingest_with_clock(broker, Arc::new(now))
 }
 
-/// Returns an ingest service over this broker and clock, and its budget.
+/// Returns an ingest service over this broker and clock, and its budget. Its database is down.
 pub(crate) fn build_ingest_with_clock(
     broker: &Arc<FakeBroker>,
     clock: Arc<dyn Clock>,
 ) -> (IngestService, BodyBudget) {
+    let traces = TraceSettings {
+        store: Arc::new(DownTraceStore),
+        waits: PATIENT,
+        tenant_bytes_max: BOUNDS.owner_bytes_max,
+        lease_s: 60,
+    };
+    build_ingest_with_traces(broker, clock, traces)
+}
+
+/// Returns an ingest service over this broker and clock that collects traces in this way, and its budget.
+pub(crate) fn build_ingest_with_traces(
+    broker: &Arc<FakeBroker>,
+    clock: Arc<dyn Clock>,
+    traces: TraceSettings,
+) -> (IngestService, BodyBudget) {
     let budget = BodyBudget::new(BOUNDS);
     let idempotency = Idempotency::new(Arc::new(DownRequestStore));
-    let importer = Arc::new(AdapterImporter);
-    (IngestService::new(broker.clone(), broker.clone(), clock, budget.clone(), idempotency, importer), budget)
+    let (intake, objects, importer) = (broker.clone(), broker.clone(), Arc::new(AdapterImporter));
+    let service =
+        IngestService::new(intake, objects, clock, budget.clone(), idempotency, importer, traces);
+    (service, budget)
 }
 
 /// The importer of the program, over the real adapters.
@@ -87,15 +115,37 @@ impl RunImporter for AdapterImporter {
         request: &Bytes,
         is_protobuf: bool,
         bytes_max: usize,
-    ) -> std::result::Result<Vec<ReceivedTrace>, Rejection> {
+    ) -> std::result::Result<ReceivedTraces, Rejection> {
         let encoding = if is_protobuf { TraceEncoding::Protobuf } else { TraceEncoding::Json };
-        let traces = retro_adapters::import_traces(request, encoding, bytes_max, &ImportOptions::default())?;
-        let received = traces.into_iter().map(|trace| ReceivedTrace {
+        let imported =
+            retro_adapters::import_traces(request, encoding, bytes_max, &ImportOptions::default())?;
+        let span = |span: retro_adapters::ImportedSpan| ReceivedSpan {
+            outline: span.outline,
+            document: span.document,
+        };
+        let trace = |trace: retro_adapters::ImportedTrace| ReceivedTrace {
             trace_id: trace.trace_id,
-            spans: trace.spans,
+            spans: trace.spans.into_iter().map(span).collect(),
+            received: trace.received,
+            is_complete: trace.is_complete,
             run: trace.run.map(|run| run.event),
-        });
-        Ok(received.collect())
+        };
+        let traces = imported.traces.into_iter().map(trace).collect();
+        Ok(ReceivedTraces { traces, invalid_spans: imported.invalid_spans })
+    }
+
+    fn assemble_trace(
+        &self,
+        documents: &[Vec<u8>],
+        workflow: Option<&Workflow>,
+    ) -> std::result::Result<Option<RunEvent>, Rejection> {
+        let options = ImportOptions { workflow: workflow.cloned(), ..ImportOptions::default() };
+        Ok(retro_adapters::assemble_trace(documents, &options)?.map(|run| run.event))
+    }
+
+    fn join_spans(&self, documents: &[Vec<u8>]) -> std::result::Result<Vec<u8>, Rejection> {
+        retro_adapters::join_span_documents(documents)
+            .map_err(|error| Rejection::of_message(DeadLetterCode::NotJson, error.to_string()))
     }
 }
 
@@ -124,6 +174,49 @@ impl IdempotencyStore for DownRequestStore {
 
     async fn purge_requests(&self, _older_than_s: u64, _limit: u32) -> Result<u64> {
         Err(StoreError::Unavailable("away".to_owned()))
+    }
+}
+
+/// A store of traces whose database is down.
+struct DownTraceStore;
+
+fn database_is_down<T>() -> Result<T> {
+    Err(StoreError::Unavailable("away".to_owned()))
+}
+
+#[async_trait]
+impl CollectedTraceStore for DownTraceStore {
+    async fn list_collected_traces(&self, _tenant: &Tenant, _trace_ids: &[String]) -> Result<Vec<String>> {
+        database_is_down()
+    }
+
+    async fn add_spans(
+        &self,
+        _tenant: &Tenant,
+        _traces: &[ArrivingTrace],
+        _rules: &CollectionRules,
+    ) -> Result<AddSpansResult> {
+        database_is_down()
+    }
+
+    async fn claim_traces(&self, _limit: u32, _lease_s: u64) -> Result<Vec<ClaimedTrace>> {
+        database_is_down()
+    }
+
+    async fn load_trace_spans(&self, _claim: &TraceClaim) -> Result<Vec<StoredSpan>> {
+        database_is_down()
+    }
+
+    async fn mark_traces_read(&self, _tenant: &Tenant, _traces: &[ReadTrace], _quiet_ms: u64) -> Result<()> {
+        database_is_down()
+    }
+
+    async fn end_trace_claim(&self, _claim: &TraceClaim, _end: TraceEnd<'_>) -> Result<bool> {
+        database_is_down()
+    }
+
+    async fn purge_closed_traces(&self, _older_than_s: u64, _limit: u32) -> Result<u64> {
+        database_is_down()
     }
 }
 

@@ -112,6 +112,8 @@ fn show_database_gauges(levels: &DatabaseMetrics, now: Timestamp) {
     metrics::TENTATIVE_AGE.set([], levels.oldest_tentative.map_or(0.0, |since| seconds_between(since, now)));
     metrics::MEMORIES_HELD.set_all(count_held(&levels.memories_held));
     metrics::INVESTIGATIONS_CLAIMABLE.set([], levels.claimable as f64);
+    metrics::TRACES_WAITING.set([], levels.traces_waiting as f64);
+    metrics::TRACES_WAITING_AGE.set([], age(levels.traces_waiting_age_ms));
 }
 
 /// Returns the count for every code, including zeros: an alert on the first dead letter needs the zero before
@@ -141,6 +143,8 @@ fn hide_database_gauges(problem: &str) {
         &metrics::RETROSPECTIVES_AGE,
         &metrics::TENTATIVE_AGE,
         &metrics::INVESTIGATIONS_CLAIMABLE,
+        &metrics::TRACES_WAITING,
+        &metrics::TRACES_WAITING_AGE,
     ];
     for level in levels {
         level.clear([]);

@@ -13,6 +13,7 @@ mod cancel;
 mod checks;
 mod claim;
 mod close;
+mod collected_traces;
 mod context_lease;
 mod count;
 mod credit;
