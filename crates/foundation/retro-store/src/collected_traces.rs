@@ -11,7 +11,7 @@ use crate::{CompressedDocument, NewDeadLetter, Result};
 pub struct ArrivingTrace {
     /// Id of the trace.
     pub trace_id: String,
-    /// Its spans, each once.
+    /// Its spans, each once. None of a trace whose run the caller has, if they take too much memory.
     pub spans: Vec<ArrivingSpan>,
     /// `true` if the caller has the run of these spans and publishes it, unless more of the trace is stored.
     pub has_run: bool,

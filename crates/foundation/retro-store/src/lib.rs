@@ -168,7 +168,7 @@ impl<T> Store for T where
         + TrackerStore
         + EmbeddingStore
         + FeedbackStore
-    + CollectedTraceStore
+        + CollectedTraceStore
 {
 }
 

@@ -87,7 +87,7 @@ pub struct ImportedTraces {
 pub struct ImportedTrace {
     /// Id of the trace, which is that of its run.
     pub trace_id: String,
-    /// Its spans, each once.
+    /// Its spans, each once. Empty for a trace with a run if the documents of a request would take too much memory.
     pub spans: Vec<ImportedSpan>,
     /// Number of its spans in the request, with those that come twice.
     pub received: usize,
@@ -109,7 +109,7 @@ pub struct ImportedSpan {
 }
 
 /// Parses the traces of a request as exporters send it, of at most `bytes_max` bytes. Fails if the request is invalid, or if
-/// the run of a complete trace is.
+/// the run of a complete trace is, or if the documents of the other traces would take far more memory than the request.
 pub fn import_traces(
     body: &Bytes,
     encoding: TraceEncoding,
@@ -123,6 +123,7 @@ pub fn import_traces(
         *received.entry(span.trace_id.clone()).or_default() += 1;
     }
     let mut traces = Vec::new();
+    let mut documents_left = documents_bytes_max(body.len());
     for trace in group_by_trace(spans) {
         let trace_id = trace.spans[0].trace_id.clone();
         let outlines = trace.outline_spans();
@@ -133,16 +134,33 @@ pub fn import_traces(
             false => None,
         };
         let run = run.map(|run| ImportedRun { location: place, ..run });
-        let spans = trace.spans.iter().zip(outlines).map(|(span, outline)| import_span(span, outline));
-        traces.push(ImportedTrace {
-            received: received[&trace_id],
-            spans: spans.collect(),
-            trace_id,
-            is_complete,
-            run,
-        });
+        let mut spans = Vec::new();
+        for (span, outline) in trace.spans.iter().zip(outlines) {
+            let span = import_span(span, outline);
+            let Some(left) = documents_left.checked_sub(span.document.len()) else {
+                if run.is_none() {
+                    let detail = "its spans, each with its resource, take far more space than the request: send fewer in one";
+                    return Err(Rejection::of_field(
+                        DeadLetterCode::Oversized,
+                        format!("trace {trace_id}"),
+                        detail,
+                    ));
+                }
+                spans.clear();
+                break;
+            };
+            documents_left = left;
+            spans.push(span);
+        }
+        traces.push(ImportedTrace { received: received[&trace_id], spans, trace_id, is_complete, run });
     }
     Ok(ImportedTraces { traces, invalid_spans })
+}
+
+/// Returns the maximum size of all documents of a request of this size: a small resource with many spans grows.
+fn documents_bytes_max(request_bytes: usize) -> usize {
+    let beginning = request_bytes.min(1 << 20);
+    (64 << 10) + 8 * beginning + 2 * (request_bytes - beginning)
 }
 
 fn import_span(span: &Span, outline: SpanOutline) -> ImportedSpan {

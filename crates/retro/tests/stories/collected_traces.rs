@@ -18,7 +18,9 @@ fn span(trace: &str, id: u64) -> Value {
         _ => format!("{:016x}", 1),
     };
     let attributes = match id {
-        1 => json!({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "fixer", "retro.outcome": "failure"}),
+        1 => {
+            json!({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "fixer", "retro.outcome": "failure"})
+        }
         _ => json!({
             "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "bash",
             "gen_ai.tool.call.arguments": json!({"command": format!("npm test {id}")}).to_string(),
@@ -116,7 +118,8 @@ async fn two_gateways_make_one_run_of_a_shuffled_trace_though_one_is_killed() {
         fleet.wait_until_ready(nth).await;
     }
     // The part with the root looks whole, and comes first.
-    let parts = [request(TRACE, [1, 8]), request(TRACE, [3, 2]), request(TRACE, [3, 4, 5]), request(TRACE, [7, 6])];
+    let parts =
+        [request(TRACE, [1, 8]), request(TRACE, [3, 2]), request(TRACE, [3, 4, 5]), request(TRACE, [7, 6])];
     for (part, url) in parts.iter().zip([&first_url, &second_url, &first_url]) {
         assert_eq!(export(url, "default", part).await, json!({}));
     }
@@ -130,7 +133,8 @@ async fn two_gateways_make_one_run_of_a_shuffled_trace_though_one_is_killed() {
         let answer = export(&second_url, "default", &request(TRACE, [90])).await;
         answer["partialSuccess"]["errorMessage"].as_str().map(str::to_owned)
     };
-    let late = fleet.wait_for_with_interval(std::time::Duration::from_secs(4), "the trace is closed", late).await;
+    let late =
+        fleet.wait_for_with_interval(std::time::Duration::from_secs(4), "the trace is closed", late).await;
     assert!(late.contains("trace_quiet_s"), "{late}");
     fleet.verify_store().await;
     fleet.stop_all().await;
@@ -157,7 +161,9 @@ async fn a_trace_whose_root_never_comes_is_a_dead_letter_that_can_be_emitted() {
 
     let page = fs::read_to_string(project_path("deploy/runbooks/trace_incomplete.md")).expect("the page");
     assert!(page.contains("dead-letters export --raw"), "{page}");
-    let exported = world.run_retro(&["dead-letters", "export", "--raw", "--id", id, "--reason", "its root is lost"]).await;
+    let exported = world
+        .run_retro(&["dead-letters", "export", "--raw", "--id", id, "--reason", "its root is lost"])
+        .await;
     assert_eq!(exported.code, Some(0), "{exported:?}");
     let line: Value = serde_json::from_str(exported.stdout.trim()).expect("one line");
     let file = world.write_file("line.json", line.to_string());

@@ -115,7 +115,9 @@ impl IngestService {
         tenant: &Tenant,
         read: impl FnOnce(&dyn RunImporter) -> Result<ReceivedTraces, Rejection>,
     ) -> Result<CollectedRequest, IngestError> {
-        let ReceivedTraces { traces, invalid_spans } = self.import(read).await?;
+        // Held until documents are compressed: they may take several times the memory of the request.
+        let permit = self.imports.acquire().await.expect("the semaphore is never closed");
+        let ReceivedTraces { traces, invalid_spans } = run_in_place(|| read(&*self.importer))?;
         count_spans("invalid", invalid_spans);
         let mut collected = CollectedRequest { invalid_spans, ..CollectedRequest::default() };
         let mut traces = self.without_unrelated(tenant, traces).await?;
@@ -128,6 +130,7 @@ impl IngestService {
             return Ok(collected);
         }
         let arriving = run_in_place(|| traces.iter_mut().map(prepare_trace).collect::<Result<Vec<_>, _>>())?;
+        drop(permit);
         let rules = &self.traces.rules;
         let added = match self.traces.store.add_spans(tenant, &arriving, rules).await? {
             AddSpansResult::Added(added) => added,

@@ -32,7 +32,7 @@ pub struct ReceivedTraces {
 pub struct ReceivedTrace {
     /// Id of the trace.
     pub trace_id: String,
-    /// Its spans, each once.
+    /// Its spans, each once. Empty for a trace with a run whose documents would take too much memory.
     pub spans: Vec<ReceivedSpan>,
     /// Number of its spans in the request, with those that come twice.
     pub received: usize,

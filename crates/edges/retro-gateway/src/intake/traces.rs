@@ -19,10 +19,10 @@ use retro_http::{Api, Caller, IdempotencyKey, IdempotentRequest, Problem, RouteA
 use serde_json::json;
 use utoipa_axum::routes;
 
+use super::IngestService;
 use super::collection::{CollectedRequest, SpanRejection};
 use super::http::{begin_request_span, error_response, receive_body, unsupported_body};
 use super::importer::RunImporter;
-use super::IngestService;
 
 const PROTOBUF_MEDIA_TYPE: &str = "application/x-protobuf";
 /// Number of traces that a refusal names.
@@ -75,7 +75,8 @@ async fn traces(
             request_span.in_scope(|| retro_telemetry::trace::start_send_event_span(subject::RUN_COMPLETED));
         async move {
             let _held = held;
-            let read = |importer: &dyn RunImporter| importer.import_traces(&body, is_protobuf, EVENT_BYTES_MAX);
+            let read =
+                |importer: &dyn RunImporter| importer.import_traces(&body, is_protobuf, EVENT_BYTES_MAX);
             match send_span.instrument(service.collect_traces(&tenant, read)).await {
                 Ok(answer) => answer.into_response(is_protobuf),
                 Err(error) => error_response(error),
@@ -110,7 +111,8 @@ impl CollectedRequest {
             let of_kind = || self.rejected.iter().filter(move |(one, ..)| *one == kind);
             let spans: usize = of_kind().map(|(_, spans, _)| spans).sum();
             let named = of_kind().take(NAMED_MAX).map(|(.., id)| id.as_str()).collect::<Vec<_>>().join(", ");
-            reasons.push(format!("{spans} spans are not stored, of traces such as {named}: {}", kind.explain()));
+            reasons
+                .push(format!("{spans} spans are not stored, of traces such as {named}: {}", kind.explain()));
         }
         reasons.extend(
             self.refused

@@ -13,8 +13,7 @@ use retro_store::{NewReplayBatch, ReopenResult, RequestReplayResult, StoreError}
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::describe_replay::{
-    SPANS_NOT_SENT, describe_reopen_error, describe_replay, replay_label};
+use super::describe_replay::{SPANS_NOT_SENT, describe_reopen_error, describe_replay, replay_label};
 use super::selection::{BulkRequest, describe_search};
 use super::{ActionResult, DeadLetterSelection, DryRunResult, Prediction, ReplayError, ReplayService};
 use crate::audit_log::describe_attribution;

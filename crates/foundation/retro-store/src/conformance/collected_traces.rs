@@ -95,7 +95,8 @@ pub async fn a_span_that_comes_again_is_one_and_a_complete_trace_is_due(database
     let claimed = claim_one(&*database.one).await;
     assert_eq!((claimed.claim.attempt, claimed.claim.spans, claimed.read_spans), (1, 3, 0));
     let spans = database.two.load_trace_spans(&claimed.claim).await.expect("reading");
-    let stored: Vec<_> = spans.iter().map(|span| (&*span.outline.span_id, &*span.outline.parent_id)).collect();
+    let stored: Vec<_> =
+        spans.iter().map(|span| (&*span.outline.span_id, &*span.outline.parent_id)).collect();
     assert_eq!(stored, [("a", ""), ("b", "a"), ("c", "b")]);
     assert_eq!(spans[0].document, document("a", 100));
     assert_eq!(claim(&*database.two).await, Vec::new(), "it is claimed");
@@ -134,7 +135,9 @@ pub async fn two_parts_that_come_at_once_are_both_stored(database: &Database) {
 }
 
 /// Checks that a whole trace is its sender's until the lease ends, and is read again when more of it comes.
-pub async fn a_whole_trace_is_claimed_by_its_sender_and_read_again_with_what_comes_later(database: &Database) {
+pub async fn a_whole_trace_is_claimed_by_its_sender_and_read_again_with_what_comes_later(
+    database: &Database,
+) {
     let AddedTrace::HasRun(Some(own)) =
         add(&*database.one, whole(TRACE, vec![span("a", ""), span("b", "a")]), &RULES).await
     else {
@@ -222,7 +225,9 @@ pub async fn a_trace_that_is_given_up_is_a_dead_letter_of_its_tenant(database: &
     add(&*database.one, part(TRACE, vec![span("b", "a")]), &IMPATIENT).await;
     let claimed = claim_one(&*database.one).await.claim;
     let dead_letter = new_dead_letter(&claimed);
-    assert!(database.one.end_trace_claim(&claimed, TraceEnd::DeadLetter(&dead_letter)).await.expect("writing"));
+    assert!(
+        database.one.end_trace_claim(&claimed, TraceEnd::DeadLetter(&dead_letter)).await.expect("writing")
+    );
     assert_eq!(span_ids(&*database.two, &claimed).await, Vec::<String>::new());
     let filter = DeadLetterFilter::default();
     let listed = database.two.list_dead_letters(&test_tenant("t"), &filter).await.expect("reading");
@@ -248,7 +253,10 @@ pub async fn traces_with_one_id_of_two_tenants_do_not_mix(database: &Database) {
     let ids = [TRACE.to_owned(), OTHER.to_owned()];
     assert_eq!(database.one.list_collected_traces(&other, &ids).await.expect("reading"), [TRACE]);
     assert!(database.one.end_trace_claim(&claimed, TraceEnd::Delete).await.expect("writing"));
-    assert_eq!(database.one.list_collected_traces(&other, &ids).await.expect("reading"), Vec::<String>::new());
+    assert_eq!(
+        database.one.list_collected_traces(&other, &ids).await.expect("reading"),
+        Vec::<String>::new()
+    );
     let own = database.one.list_collected_traces(&test_tenant("t"), &ids).await.expect("reading");
     assert_eq!(own, [TRACE]);
 }
@@ -262,19 +270,25 @@ pub async fn traces_and_tenants_have_bounds(database: &Database) {
     let large = part(TRACE, vec![sized_span("large", "root", 9_500)]);
     assert_eq!(add(&*database.one, large, &RULES).await, AddedTrace::TooManyBytes(10_300));
     let huge = whole(OTHER, vec![sized_span("a", "", 10_500)]);
-    assert_eq!(add(&*database.one, huge, &RULES).await, AddedTrace::HasRun(None), "a whole trace needs no space");
+    assert_eq!(
+        add(&*database.one, huge, &RULES).await,
+        AddedTrace::HasRun(None),
+        "a whole trace needs no space"
+    );
 
-    let tight = CollectionRules {
-        bounds: CollectionBounds { tenant_bytes_max: 1000, ..RULES.bounds },
-        ..RULES
-    };
+    let tight =
+        CollectionRules { bounds: CollectionBounds { tenant_bytes_max: 1000, ..RULES.bounds }, ..RULES };
     let tenant = test_tenant("t");
     let parts = [part(OTHER, spans(0..3))];
-    assert_eq!(database.one.add_spans(&tenant, &parts, &tight).await.expect("writing"), AddSpansResult::TenantFull);
+    assert_eq!(
+        database.one.add_spans(&tenant, &parts, &tight).await.expect("writing"),
+        AddSpansResult::TenantFull
+    );
     let known = add(&*database.one, part(TRACE, spans(0..8)), &tight).await;
     assert_eq!(known, AddedTrace::Stored { is_due: false }, "nothing of it is new");
     let all = [whole(OTHER, vec![sized_span("a", "", 500)])];
-    let AddSpansResult::Added(added) = database.one.add_spans(&tenant, &all, &tight).await.expect("writing") else {
+    let AddSpansResult::Added(added) = database.one.add_spans(&tenant, &all, &tight).await.expect("writing")
+    else {
         panic!("whole traces need no space");
     };
     assert_eq!(added, [AddedTrace::HasRun(None)]);
@@ -291,7 +305,8 @@ pub async fn traces_and_tenants_have_bounds(database: &Database) {
 /// Checks that metrics count traces of which no run was read.
 pub async fn waiting_traces_are_counted(database: &Database) {
     add(&*database.one, part(TRACE, vec![span("b", "a")]), &RULES).await;
-    let AddedTrace::HasRun(Some(own)) = add(&*database.one, whole(OTHER, vec![span("a", "")]), &RULES).await else {
+    let AddedTrace::HasRun(Some(own)) = add(&*database.one, whole(OTHER, vec![span("a", "")]), &RULES).await
+    else {
         panic!("nothing else of it is stored");
     };
     let count = async || database.two.load_metrics().await.expect("metrics").traces_waiting;

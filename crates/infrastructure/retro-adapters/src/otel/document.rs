@@ -1,12 +1,16 @@
 //! Writes a span as a document of its own.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::span::{FLAG_IS_REMOTE, FLAG_KNOWS_REMOTE, Span, SpanEvent, SpanStatus};
 
+/// Beginnings of the attributes of a resource that are read. Others, such as those of a host or a container, would be stored
+/// with each span.
+const OF_RESOURCE: [&str; 6] = ["agent.", "cicd.", "gen_ai.", "retro.", "service.", "vcs."];
+
 /// Returns an OTLP document in JSON with this span and its resource. Attributes are plain objects, so that a name such as
-/// `password` stands before its value. The reader of documents returns the same span. Links, the times of events and the
-/// scope are left out, because nothing reads them.
+/// `password` stands before its value. The reader of documents returns the same span, with a part of its resource. Links,
+/// the times of events and the scope are left out too, because nothing reads them.
 pub(crate) fn write_span(span: &Span) -> Value {
     let mut written = json!({
         "traceId": span.trace_id,
@@ -33,8 +37,11 @@ pub(crate) fn write_span(span: &Span) -> Value {
     if code > 0 || !span.status_message.is_empty() {
         written["status"] = json!({"code": code, "message": span.status_message});
     }
+    let is_read = |key: &str| OF_RESOURCE.iter().any(|start| key.starts_with(start));
+    let resource = span.resource.iter().filter(|(key, _)| is_read(key));
+    let resource: Map<String, Value> = resource.map(|(key, value)| (key.clone(), value.clone())).collect();
     json!({"resourceSpans": [{
-        "resource": {"attributes": *span.resource},
+        "resource": {"attributes": resource},
         "scopeSpans": [{"spans": [written]}],
     }]})
 }
@@ -55,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_span_is_read_as_the_same_span() {
+    fn a_written_span_is_read_as_the_same_span_without_the_host_of_its_resource() {
         let values = json!({"text": "\u{0}é", "list": ["a", 1], "map": {"stringValue": "x", "b": null}, "n": -3, "f": 0.5});
         let event = SpanEvent { name: "gen_ai.choice".to_owned(), attributes: attributes(&values) };
         let full = Span {
@@ -73,8 +80,10 @@ mod tests {
             resource: Arc::new(attributes(&json!({"service.name": "shop"}))),
         };
         let bare = Span { trace_id: full.trace_id.clone(), ..Span::default() };
-        for span in [full, bare] {
-            assert_eq!(parse_document(&write_span(&span)), Ok(vec![span]));
+        let resource = Arc::new(attributes(&json!({"service.name": "shop", "host.name": "h"})));
+        let hosted = Span { resource, ..full.clone() };
+        for (written, read) in [(&full, &full), (&bare, &bare), (&hosted, &full)] {
+            assert_eq!(parse_document(&write_span(written)), Ok(vec![read.clone()]));
         }
     }
 }

@@ -137,7 +137,8 @@ fn parse_printed_span(span: &Value) -> Result<Span, Rejection> {
     Ok(Span {
         trace_id: require_trace_id(&id("/context/trace_id"), "context.trace_id")?,
         span_id: id("/context/span_id"),
-        has_remote_parent: is_caused_remotely(&parent, 0, is_of_request(span)),
+        has_remote_parent: span.pointer("/parent/is_remote") == Some(&Value::Bool(true))
+            || is_caused_remotely(&parent, 0, is_of_request(span)),
         parent_id: parent,
         name: span.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
         start: nanoseconds(span.get("start_time")),

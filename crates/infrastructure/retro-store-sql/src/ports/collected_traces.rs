@@ -22,6 +22,8 @@ use super::dialect::{
     skip_locked,
 };
 use super::open::commit;
+use super::trace_claims::{close, delete, find_claimed, release, retry_later, wait_for_quiet};
+use super::trace_usage::{change_usage, lock_usage};
 use crate::rows::collected_traces::{
     ClaimedTraceRecord, KnownTrace, KnownTraceRecord, OutlineRecord, StoredSpanRecord, hex, to_flag,
 };
@@ -73,7 +75,8 @@ impl CollectedTraceStore for Store {
             added.push(answer);
             writes.extend(write);
         }
-        let new_traces = writes.iter().filter(|write| !known.contains_key(&write.trace.trace_id)).count() as u64;
+        let new_traces =
+            writes.iter().filter(|write| !known.contains_key(&write.trace.trace_id)).count() as u64;
         let new_bytes: u64 = writes.iter().map(new_bytes).sum();
         if used_traces + new_traces > rules.bounds.tenant_traces_max
             || (new_bytes > 0 && used_bytes + new_bytes > rules.bounds.tenant_bytes_max)
@@ -224,6 +227,9 @@ fn plan_trace<'a>(
             _ => (AddedTrace::TooLate, None),
         };
     }
+    if trace.has_run && trace.spans.is_empty() {
+        return (AddedTrace::HasRun(None), None);
+    }
     let mut outlines: BTreeMap<String, SpanOutline> =
         stored.into_iter().map(|outline| (outline.span_id.clone(), outline)).collect();
     let mut new_spans = Vec::new();
@@ -251,7 +257,8 @@ fn plan_trace<'a>(
     }
     let outlines: Vec<SpanOutline> = outlines.into_values().collect();
     let read_spans = known.map_or(0, |known| known.read_spans);
-    let step = decide_trace_step(&outlines, usize::try_from(read_spans).unwrap_or(usize::MAX), 0, &rules.waits);
+    let step =
+        decide_trace_step(&outlines, usize::try_from(read_spans).unwrap_or(usize::MAX), 0, &rules.waits);
     let wait_ms = match step {
         TraceStep::Wait { quiet_ms } => quiet_ms,
         TraceStep::Read | TraceStep::GiveUp | TraceStep::Ignore | TraceStep::Forget => 0,
@@ -278,29 +285,6 @@ fn without_claim(answer: AddedTrace) -> AddedTrace {
         AddedTrace::HasRun(_) => AddedTrace::HasRun(None),
         other => other,
     }
-}
-
-/// Locks the row of a tenant, and returns the number and the size of its traces.
-async fn lock_usage(connection: &mut Connection, tenant: &Tenant) -> Result<(u64, u64)> {
-    const LOCK: &str = "INSERT INTO trace_usage (tenant, traces, bytes) VALUES ($1, 0, 0)
-         ON CONFLICT (tenant) DO UPDATE SET traces = trace_usage.traces RETURNING traces, bytes";
-    let (traces, bytes): (i64, i64) =
-        sqlx::query_as(LOCK).bind(tenant.as_str()).fetch_one(connection).await.on_table("trace_usage")?;
-    let place = at("trace_usage", tenant);
-    Ok((place.parse_unsigned(traces)?, place.parse_unsigned(bytes)?))
-}
-
-async fn change_usage(connection: &mut Connection, tenant: &Tenant, traces: i64, bytes: i64) -> Result<()> {
-    const CHANGE: &str = "UPDATE trace_usage /* reads all: one row a tenant */
-         SET traces = traces + $2, bytes = bytes + $3 WHERE tenant = $1";
-    let changed = sqlx::query(CHANGE)
-        .bind(tenant.as_str())
-        .bind(traces)
-        .bind(bytes)
-        .execute(connection)
-        .await
-        .on_table("trace_usage")?;
-    at("trace_usage", tenant).check_rows_affected(changed.rows_affected(), 1)
 }
 
 fn trace_ids(traces: &[ArrivingTrace]) -> Vec<&str> {
@@ -416,101 +400,4 @@ async fn store_spans(connection: &mut Connection, tenant: &Tenant, writes: &[Tra
     ]);
     let stored = query.execute(connection).await.on_table("trace_spans")?;
     at("trace_spans", tenant).check_rows_affected(stored.rows_affected(), spans.len())
-}
-
-/// Returns the number and the size of the spans of a trace; `None` if the claim was lost.
-async fn find_claimed(connection: &mut Connection, claim: &TraceClaim) -> Result<Option<(i64, i64)>> {
-    const FIND: &str = "SELECT spans, bytes FROM collected_traces
-         WHERE tenant = $1 AND trace_id = $2 AND attempt = $3 AND closed_ms IS NULL";
-    sqlx::query_as(FIND)
-        .bind(claim.tenant.as_str())
-        .bind(&claim.trace_id)
-        .bind(i64::from(claim.attempt))
-        .fetch_optional(connection)
-        .await
-        .on_table("collected_traces")
-}
-
-/// Runs a statement on a claimed trace. Its parameters are the tenant, the trace, the attempt and a number.
-async fn write_claimed(
-    connection: &mut Connection,
-    statement: &'static str,
-    claim: &TraceClaim,
-    number: u64,
-) -> Result<()> {
-    let written = sqlx::query(statement)
-        .bind(claim.tenant.as_str())
-        .bind(&claim.trace_id)
-        .bind(i64::from(claim.attempt))
-        .bind(to_i64(number))
-        .execute(connection)
-        .await
-        .on_table("collected_traces")?;
-    at("collected_traces", &claim.trace_id).check_rows_affected(written.rows_affected(), 1)
-}
-
-async fn retry_later(connection: &mut Connection, claim: &TraceClaim, after_ms: u64) -> Result<()> {
-    const RETRY: &str = concat!(
-        "UPDATE collected_traces SET lease_ms = NULL, due_ms = ",
-        now_ms!(),
-        " + $4 WHERE tenant = $1 AND trace_id = $2 AND attempt = $3"
-    );
-    write_claimed(connection, RETRY, claim, after_ms).await
-}
-
-async fn wait_for_quiet(connection: &mut Connection, claim: &TraceClaim, quiet_ms: u64) -> Result<()> {
-    const WAIT: &str = "UPDATE collected_traces SET lease_ms = NULL, due_ms = last_ms + $4
-         WHERE tenant = $1 AND trace_id = $2 AND attempt = $3";
-    write_claimed(connection, WAIT, claim, quiet_ms).await
-}
-
-/// Ends a claim without a decision: whoever added spans has said when the trace is due.
-async fn release(connection: &mut Connection, claim: &TraceClaim) -> Result<()> {
-    const RELEASE: &str = "UPDATE collected_traces SET lease_ms = NULL
-         WHERE tenant = $1 AND trace_id = $2 AND attempt = $3 AND spans <> $4";
-    write_claimed(connection, RELEASE, claim, claim.spans).await
-}
-
-/// Deletes the spans of a trace, of this size, and keeps its id.
-async fn close(
-    connection: &mut Connection,
-    claim: &TraceClaim,
-    bytes: i64,
-    closed_as: &'static str,
-) -> Result<()> {
-    const CLOSE: &str = concat!(
-        "UPDATE collected_traces SET bytes = 0, lease_ms = NULL, due_ms = NULL, closed_as = $4, closed_ms = ",
-        now_ms!(),
-        " WHERE tenant = $1 AND trace_id = $2 AND attempt = $3"
-    );
-    let closed = sqlx::query(CLOSE)
-        .bind(claim.tenant.as_str())
-        .bind(&claim.trace_id)
-        .bind(i64::from(claim.attempt))
-        .bind(closed_as)
-        .execute(&mut *connection)
-        .await
-        .on_table("collected_traces")?;
-    at("collected_traces", &claim.trace_id).check_rows_affected(closed.rows_affected(), 1)?;
-    delete_spans(connection, claim).await?;
-    change_usage(connection, &claim.tenant, -1, -bytes).await
-}
-
-async fn delete(connection: &mut Connection, claim: &TraceClaim, bytes: i64) -> Result<()> {
-    const DELETE: &str =
-        "DELETE FROM collected_traces WHERE tenant = $1 AND trace_id = $2 AND attempt = $3 AND spans = $4";
-    write_claimed(connection, DELETE, claim, claim.spans).await?;
-    delete_spans(connection, claim).await?;
-    change_usage(connection, &claim.tenant, -1, -bytes).await
-}
-
-async fn delete_spans(connection: &mut Connection, claim: &TraceClaim) -> Result<()> {
-    const DELETE: &str = "DELETE FROM trace_spans WHERE tenant = $1 AND trace_id = $2";
-    sqlx::query(DELETE)
-        .bind(claim.tenant.as_str())
-        .bind(&claim.trace_id)
-        .execute(connection)
-        .await
-        .on_table("trace_spans")?;
-    Ok(())
 }

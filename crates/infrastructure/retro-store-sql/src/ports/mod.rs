@@ -57,6 +57,8 @@ mod stream;
 mod stream_pending;
 mod summaries;
 mod trace;
+mod trace_claims;
+mod trace_usage;
 mod track;
 mod tracked_runs;
 mod verify;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use retro_core::attribution::Attribution;
 use retro_core::id::Tenant;
+use retro_core::trace_collection::{SpanOutline, TraceWaits};
 use retro_fault::Label;
 use retro_store::broker::{LossKey, RepublishScope, StreamObservation};
 use retro_store::retention::RetentionStage;
-use retro_core::trace_collection::{SpanOutline, TraceWaits};
 use retro_store::{
     AddSpansResult, AddedTrace, ArrivingSpan, ArrivingTrace, AuditAction, CollectionBounds, CollectionRules,
     CompressedDocument, DeliveryPosition, Redelivery, Store, TraceEnd,
@@ -187,11 +187,13 @@ async fn close_trace(store: &dyn Store) {
         tenant_bytes_max: 100,
     };
     let rules = CollectionRules { waits, bounds, lease_s: 600 };
-    let outline = SpanOutline { span_id: "1".to_owned(), has_ended: true, is_call: true, ..SpanOutline::default() };
+    let outline =
+        SpanOutline { span_id: "1".to_owned(), has_ended: true, is_call: true, ..SpanOutline::default() };
     let document = CompressedDocument::from_document(b"{}").expect("memory");
     let spans = vec![ArrivingSpan { outline, document, bytes: 2 }];
     let trace = ArrivingTrace { trace_id: "1".repeat(32), spans, has_run: true };
-    let added = store.add_spans(&Tenant::default_tenant(), &[trace], &rules).await.expect("the spans are stored");
+    let added =
+        store.add_spans(&Tenant::default_tenant(), &[trace], &rules).await.expect("the spans are stored");
     let AddSpansResult::Added(added) = added else { panic!("the tenant has space") };
     // The trace of the other side of the step may be there still.
     if let [AddedTrace::HasRun(Some(claim))] = added.as_slice() {

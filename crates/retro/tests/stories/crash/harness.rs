@@ -124,7 +124,16 @@ impl CrashHarness {
         fleet.start_database().await;
         fleet.write_policy(POLICY);
         let witness = Observer::start_before_database(&fleet, &fleet.path("history.jsonl"));
-        Self { fleet, kind, mode: telling, witness, published: 0, died: None, table: Vec::new(), variables: Vec::new() }
+        Self {
+            fleet,
+            kind,
+            mode: telling,
+            witness,
+            published: 0,
+            died: None,
+            table: Vec::new(),
+            variables: Vec::new(),
+        }
     }
 
     pub(super) fn is_killed(&self) -> bool {

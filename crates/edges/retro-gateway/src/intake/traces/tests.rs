@@ -14,10 +14,10 @@ use tower::ServiceExt;
 
 use super::super::{TraceSettings, ingest_routes};
 use super::*;
+use retro_adapters::ImportOptions;
 use retro_core::id::Tenant;
 use retro_core::time::FixedClock;
 use retro_core::trace_collection::TraceWaits;
-use retro_adapters::ImportOptions;
 use retro_store::{CollectedTraceStore as _, DeadLetter, DeadLetterFilter, OperatorStore as _};
 use retro_store_sql::SqliteStore;
 use tempfile::TempDir;
@@ -146,7 +146,8 @@ fn published_runs(broker: &FakeBroker) -> Vec<String> {
 fn published_calls(broker: &FakeBroker) -> Vec<(u64, usize)> {
     let events = broker.events.lock().expect("the route answers in its own encoding");
     let count = |event: &retro_events::ValidatedEvent| {
-        let event: Value = serde_json::from_slice(&event.payload).expect("the route answers in its own encoding");
+        let event: Value =
+            serde_json::from_slice(&event.payload).expect("the route answers in its own encoding");
         let turns = event["data"]["trajectory"]["steps"].as_array().expect("a trajectory").clone();
         let calls = turns.iter().filter_map(|turn| turn["tool_calls"].as_array()).map(Vec::len).sum();
         (event["data"]["attempt"].as_u64().unwrap_or(1), calls)
@@ -166,7 +167,8 @@ async fn whole_traces_become_runs_at_once_and_others_wait_or_are_ignored() {
     let spans = vec![tool(1, 1, 0), tool(1, 2, 1), tool(2, 2, 1), tool(2, 3, 1), web];
     assert_eq!(post_spans(&world.service, spans).await, (0, String::new()));
     assert_eq!(published_runs(&broker), [id(1)]);
-    let known = world.store.list_collected_traces(&Tenant::new("acme").unwrap(), &[id(1), id(2), id(3)]).await;
+    let known =
+        world.store.list_collected_traces(&Tenant::new("acme").unwrap(), &[id(1), id(2), id(3)]).await;
     assert_eq!(known.unwrap(), [id(1), id(2)], "a web request is not stored");
     world.read_traces().await;
     assert_eq!(published_runs(&broker), [id(1)]);
@@ -201,7 +203,12 @@ async fn what_comes_after_a_part_that_looks_whole_makes_a_newer_attempt_of_the_r
     assert_eq!(post_spans(&world.service, vec![tool(1, 1, 0), tool(1, 3, 1)]).await.0, 0);
     assert_eq!(post_spans(&world.service, vec![tool(1, 2, 1)]).await.0, 0);
     assert_eq!(published_calls(&broker), [(1, 2)]);
-    let later = TraceSettings { store: world.store.clone(), waits: IMPATIENT, tenant_bytes_max: 1 << 20, lease_s: 60 };
+    let later = TraceSettings {
+        store: world.store.clone(),
+        waits: IMPATIENT,
+        tenant_bytes_max: 1 << 20,
+        lease_s: 60,
+    };
     let clock = FixedClock("2026-11-20T10:00:00Z".parse().unwrap());
     let other = build_ingest_with_traces(&broker, Arc::new(clock), later).0;
     // Nothing is due yet for whom waits; a span makes it due for whom does not.
@@ -238,7 +245,8 @@ async fn another_tenants_span_of_the_same_trace_is_another_trace() {
     let broker = Arc::<FakeBroker>::default();
     let world = Collecting::start(&broker, PATIENT).await;
     assert_eq!(post_spans(&world.service, vec![tool(1, 2, 1)]).await.0, 0);
-    let other = post_as(&world.service, "other", PROTOBUF_MEDIA_TYPE, None, encode(vec![tool(1, 1, 0)])).await;
+    let other =
+        post_as(&world.service, "other", PROTOBUF_MEDIA_TYPE, None, encode(vec![tool(1, 1, 0)])).await;
     assert_eq!(other.status, 200);
     assert_eq!(published_calls(&broker), [(1, 1)], "it looks whole, and it is");
     assert_eq!(post_spans(&world.service, vec![tool(1, 1, 0)]).await.0, 0);
@@ -259,7 +267,8 @@ async fn a_tenant_without_space_is_told_so_and_whole_traces_are_still_accepted()
     let whole = (1..6).map(|span| tool(2, span, span - 1)).collect();
     assert_eq!(post_spans(&world.service, whole).await.0, 0);
     assert_eq!(published_runs(&broker), [id(2)]);
-    let other = post_as(&world.service, "other", PROTOBUF_MEDIA_TYPE, None, encode(vec![tool(1, 2, 1)])).await;
+    let other =
+        post_as(&world.service, "other", PROTOBUF_MEDIA_TYPE, None, encode(vec![tool(1, 2, 1)])).await;
     assert_eq!(other.status, 200, "another tenant has space of its own");
 }
 
