@@ -68,7 +68,7 @@ async fn wait_for_whole_run(world: &World, tenant: &str) -> Value {
             let shown = world.run_retro(&["--tenant", tenant, "-o", "json", "runs", "show", TRACE]).await;
             let shown: Value = (shown.code == Some(0)).then(|| shown.parse_json())?;
             let text = shown.to_string();
-            (2..2 + CALLS).all(|id| text.contains(&format!("npm test {id}\\"))).then_some(shown)
+            (2..2 + CALLS).all(|id| text.contains(&format!("npm test {id}\""))).then_some(shown)
         })
         .await
 }
@@ -92,7 +92,7 @@ async fn a_trace_in_parts_is_one_run_though_the_program_is_killed_between_them()
     assert_eq!(export(world.http_url(), "other", &request(TRACE, [6])).await, json!({}));
     world.kill().await;
     world.up_with_env(&quick).await;
-    assert_eq!(export(world.http_url(), "acme", &request(TRACE, [4, 2, 7, 8])).await, json!({}));
+    assert_eq!(export(world.http_url(), "acme", &request(TRACE, [4, 2, 6, 7, 8])).await, json!({}));
     assert_eq!(export(world.http_url(), "acme", &request(TRACE, [1])).await, json!({}));
     world.wait_until_counted("acme", 1).await;
     wait_for_whole_run(&world, "acme").await;
@@ -161,13 +161,22 @@ async fn a_trace_whose_root_never_comes_is_a_dead_letter_that_can_be_emitted() {
 
     let page = fs::read_to_string(project_path("deploy/runbooks/trace_incomplete.md")).expect("the page");
     assert!(page.contains("dead-letters export --raw"), "{page}");
-    let exported = world
-        .run_retro(&["dead-letters", "export", "--raw", "--id", id, "--reason", "its root is lost"])
-        .await;
+    let export = [
+        "dead-letters",
+        "export",
+        "--raw",
+        "--code",
+        "trace_incomplete",
+        "--text",
+        TRACE,
+        "--reason",
+        "its root is lost",
+    ];
+    let exported = world.run_retro(&export).await;
     assert_eq!(exported.code, Some(0), "{exported:?}");
-    let line: Value = serde_json::from_str(exported.stdout.trim()).expect("one line");
+    let line: Value = serde_json::from_str(exported.out.trim()).expect("one line");
     let file = world.write_file("line.json", line.to_string());
-    let decode = "python3 -c 'import base64,json,sys; sys.stdout.buffer.write(base64.b64decode(json.load(open(sys.argv[1]))[\"message\"][\"payload_base64\"]))'";
+    let decode = "python3 -c 'import base64,json,sys; sys.stdout.buffer.write(base64.b64decode(json.load(open(sys.argv[1]))[\"payload_base64\"]))'";
     let mut shell = tokio::process::Command::new("sh");
     let spans = world.path("spans.json");
     shell.arg("-c").arg(format!("{decode} {file} > {}.zst", spans.display()));
