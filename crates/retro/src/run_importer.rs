@@ -42,6 +42,7 @@ impl RunImporter for AdapterImporter {
             received: trace.received,
             is_complete: trace.is_complete,
             run: trace.run.map(|run| run.event),
+            workflow: None,
         };
         let traces = imported.traces.into_iter().map(trace).collect();
         Ok(ReceivedTraces { traces, invalid_spans: imported.invalid_spans })

@@ -144,7 +144,7 @@ pub enum TraceEnd<'a> {
 /// Collects the spans of traces.
 #[async_trait]
 pub trait CollectedTraceStore: Send + Sync {
-    /// Returns those of these traces of which something is stored.
+    /// Returns those of these traces of which something is stored, or was in the last day.
     async fn list_collected_traces(&self, tenant: &Tenant, trace_ids: &[String]) -> Result<Vec<String>>;
 
     /// Adds the spans of a request, each once: a span that is stored stays as it is, unless only the new copy has ended.

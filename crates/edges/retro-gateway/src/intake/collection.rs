@@ -5,20 +5,22 @@ use std::sync::Arc;
 
 use retro_consumer::run_in_place;
 use retro_core::dead_letter::{DeadLetterCode, Rejection};
-use retro_core::id::Tenant;
+use retro_core::id::{Tenant, Workflow};
 use retro_core::trace_collection::TraceWaits;
 use retro_events::INTAKE_EVENTS_MAX;
-use retro_events::run_completed::RunEvent;
 use retro_redact::Redactor;
 use retro_store::compressed::DocumentCompressor;
 use retro_store::{
     AddSpansResult, AddedTrace, ArrivingSpan, ArrivingTrace, CollectedTraceStore, CollectionBounds,
-    CollectionRules, ReadTrace, TraceClaim,
+    CollectionRules, ReadTrace, StoreError,
 };
 use retro_telemetry::metrics;
 use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
+use tracing::warn;
 
 use super::importer::{ReceivedTrace, ReceivedTraces, RunImporter};
+use super::span_redaction::redact_span;
 use super::{EventsAnswer, IngestError, IngestService};
 
 /// Maximum number of spans of a trace: more calls than a trajectory may have turns are never read.
@@ -48,6 +50,8 @@ pub(super) struct TraceCollection {
     pub(super) rules: CollectionRules,
     /// Notified if something can be decided about a trace.
     pub(super) wake: Notify,
+    /// Tasks that keep the spans of whole traces. A process that stops does not wait for them.
+    pub(super) tasks: TaskTracker,
 }
 
 impl TraceCollection {
@@ -59,7 +63,7 @@ impl TraceCollection {
             tenant_bytes_max: settings.tenant_bytes_max,
         };
         let rules = CollectionRules { waits: settings.waits, bounds, lease_s: settings.lease_s };
-        Self { store: settings.store, rules, wake: Notify::new() }
+        Self { store: settings.store, rules, wake: Notify::new(), tasks: TaskTracker::new() }
     }
 }
 
@@ -100,52 +104,82 @@ pub(super) struct CollectedRequest {
     pub(super) refused_spans: usize,
 }
 
-/// A whole trace whose run is about to be published.
-struct WholeTrace {
-    trace_id: String,
-    received: usize,
-    run: RunEvent,
-    claim: Option<TraceClaim>,
+/// Traces of a request, by what is done with them.
+#[derive(Default)]
+struct SortedTraces {
+    /// Whole traces of which nothing is stored: their runs are published.
+    whole: Vec<ReceivedTrace>,
+    /// Traces of which spans are to be stored.
+    parts: Vec<ReceivedTrace>,
 }
 
 impl IngestService {
-    /// Accepts the traces of a request: publishes the runs of whole ones, and stores the others.
+    /// Accepts the traces of a request: publishes the runs of whole ones, and stores the others. `held` is released when
+    /// nothing of the request is needed any more.
     pub(super) async fn collect_traces(
         &self,
         tenant: &Tenant,
+        held: impl Send + 'static,
         read: impl FnOnce(&dyn RunImporter) -> Result<ReceivedTraces, Rejection>,
     ) -> Result<CollectedRequest, IngestError> {
-        // Held until documents are compressed: they may take several times the memory of the request.
-        let permit = self.imports.acquire().await.expect("the semaphore is never closed");
-        let ReceivedTraces { traces, invalid_spans } = run_in_place(|| read(&*self.importer))?;
+        let ReceivedTraces { traces, invalid_spans } = self.import(read).await?;
         count_spans("invalid", invalid_spans);
         let mut collected = CollectedRequest { invalid_spans, ..CollectedRequest::default() };
-        let mut traces = self.without_unrelated(tenant, traces).await?;
-        let runs = traces.iter().filter(|trace| trace.run.is_some()).count();
-        if runs > INTAKE_EVENTS_MAX {
-            let detail = format!("{runs} runs; at most {INTAKE_EVENTS_MAX} are accepted");
+        let SortedTraces { mut whole, parts } = self.sort_traces(tenant, traces).await?;
+        if whole.len() > INTAKE_EVENTS_MAX {
+            let detail = format!("{} runs; at most {INTAKE_EVENTS_MAX} are accepted", whole.len());
             return Err(Rejection::of_message(DeadLetterCode::Oversized, detail).into());
         }
-        if traces.is_empty() {
-            return Ok(collected);
+        // First, so that nothing is published if the tenant has no space for them.
+        self.store_parts(tenant, parts, &mut collected).await?;
+        self.publish_whole_traces(tenant, &mut whole, &mut collected).await?;
+        self.keep_whole_traces(tenant, whole, held);
+        Ok(collected)
+    }
+
+    /// Sorts the traces of a request. Whole ones without a run, such as those of web requests, are left out, unless parts
+    /// of them are stored.
+    async fn sort_traces(
+        &self,
+        tenant: &Tenant,
+        traces: Vec<ReceivedTrace>,
+    ) -> Result<SortedTraces, IngestError> {
+        let complete = traces.iter().filter(|trace| trace.is_complete);
+        let ids: Vec<String> = complete.map(|trace| trace.trace_id.clone()).collect();
+        let known: BTreeSet<String> = match ids.is_empty() {
+            true => BTreeSet::new(),
+            false => self.traces.store.list_collected_traces(tenant, &ids).await?.into_iter().collect(),
+        };
+        let mut sorted = SortedTraces::default();
+        for trace in traces {
+            match (trace.is_complete && !known.contains(&trace.trace_id), trace.run.is_some()) {
+                (true, true) => sorted.whole.push(trace),
+                (true, false) => count_spans("ignored", trace.received),
+                (false, _) => sorted.parts.push(trace),
+            }
         }
-        let arriving = run_in_place(|| traces.iter_mut().map(prepare_trace).collect::<Result<Vec<_>, _>>())?;
-        drop(permit);
-        let rules = &self.traces.rules;
-        let added = match self.traces.store.add_spans(tenant, &arriving, rules).await? {
+        Ok(sorted)
+    }
+
+    /// Stores the spans of traces.
+    async fn store_parts(
+        &self,
+        tenant: &Tenant,
+        parts: Vec<ReceivedTrace>,
+        collected: &mut CollectedRequest,
+    ) -> Result<(), IngestError> {
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let received: Vec<(usize, String)> =
+            parts.iter().map(|trace| (trace.received, trace.trace_id.clone())).collect();
+        let arriving = self.prepare_traces(parts, false).await?;
+        let added = match self.traces.store.add_spans(tenant, &arriving, &self.traces.rules).await? {
             AddSpansResult::Added(added) => added,
             AddSpansResult::TenantFull => return Err(IngestError::TracesFull),
         };
-        drop(arriving);
-        let mut whole = Vec::new();
-        for (trace, answer) in traces.into_iter().zip(added) {
-            let ReceivedTrace { trace_id, received, run, .. } = trace;
+        for ((received, trace_id), answer) in received.into_iter().zip(added) {
             let rejection = match answer {
-                AddedTrace::HasRun(claim) => {
-                    let run = run.expect("the store answers so only for a trace whose run is here");
-                    whole.push(WholeTrace { trace_id, received, run, claim });
-                    continue;
-                }
                 AddedTrace::Stored { is_due } => {
                     count_spans("stored", received);
                     if is_due {
@@ -156,69 +190,95 @@ impl IngestService {
                 AddedTrace::TooLate => SpanRejection::TooLate,
                 AddedTrace::TooManySpans(_) => SpanRejection::TooManySpans,
                 AddedTrace::TooManyBytes(_) => SpanRejection::TooManyBytes,
+                AddedTrace::HasRun(_) => unreachable!("these traces were added as parts"),
             };
             count_spans(if rejection == SpanRejection::TooLate { "late" } else { "refused" }, received);
             collected.rejected.push((rejection, received, trace_id));
         }
-        self.publish_whole_traces(tenant, whole, &mut collected).await?;
-        Ok(collected)
+        Ok(())
     }
 
-    /// Leaves out whole traces without a run, such as those of web requests, unless parts of them are stored.
-    async fn without_unrelated(
-        &self,
-        tenant: &Tenant,
-        mut traces: Vec<ReceivedTrace>,
-    ) -> Result<Vec<ReceivedTrace>, IngestError> {
-        let has_no_run = |trace: &ReceivedTrace| trace.is_complete && trace.run.is_none();
-        let ids: Vec<String> =
-            traces.iter().filter(|trace| has_no_run(trace)).map(|trace| trace.trace_id.clone()).collect();
-        if ids.is_empty() {
-            return Ok(traces);
-        }
-        let stored = self.traces.store.list_collected_traces(tenant, &ids).await?;
-        let stored: BTreeSet<String> = stored.into_iter().collect();
-        traces.retain(|trace| {
-            let is_kept = !has_no_run(trace) || stored.contains(&trace.trace_id);
-            if !is_kept {
-                count_spans("ignored", trace.received);
-            }
-            is_kept
-        });
-        Ok(traces)
-    }
-
-    /// Publishes the runs of whole traces together, and marks the traces as read.
+    /// Publishes the runs of whole traces together. Those that are refused are taken out.
     async fn publish_whole_traces(
         &self,
         tenant: &Tenant,
-        whole: Vec<WholeTrace>,
+        whole: &mut Vec<ReceivedTrace>,
         collected: &mut CollectedRequest,
     ) -> Result<(), IngestError> {
-        let (mut runs, mut received, mut read) = (Vec::new(), Vec::new(), Vec::new());
-        for trace in whole {
-            let workflow = Some(trace.run.workflow.clone());
-            read.extend(trace.claim.map(|claim| ReadTrace { claim, workflow }));
-            received.push(trace.received);
-            runs.push((format!("trace {}", trace.trace_id), trace.run));
-        }
-        if runs.is_empty() {
+        if whole.is_empty() {
             return Ok(());
         }
-        let answer = match self.ingest_runs(tenant, runs).await {
+        let runs = whole.iter_mut().map(|trace| {
+            let run = trace.run.take().expect("traces with a run were chosen");
+            trace.workflow = Some(run.workflow.clone());
+            (format!("trace {}", trace.trace_id), run)
+        });
+        let answer = match self.ingest_runs(tenant, runs.collect()).await {
             Ok(answer) => answer,
             Err(IngestError::AllRefused(refused)) => EventsAnswer { accepted: 0, refused },
             Err(other) => return Err(other),
         };
-        // A refused run is refused again, so its trace is not read a second time.
-        self.traces.store.mark_traces_read(tenant, &read, self.traces.rules.waits.quiet_ms).await?;
-        let refused_spans = answer.refused.iter().map(|refused| received[refused.index]).sum();
-        count_spans("read", received.iter().sum::<usize>() - refused_spans);
+        let refused: BTreeSet<usize> = answer.refused.iter().map(|refused| refused.index).collect();
+        let total: usize = whole.iter().map(|trace| trace.received).sum();
+        let refused_spans: usize = refused.iter().map(|index| whole[*index].received).sum();
+        let mut index = 0..;
+        whole.retain(|_| index.next().is_some_and(|index| !refused.contains(&index)));
+        count_spans("read", total - refused_spans);
         count_spans("refused", refused_spans);
         metrics::TRACES_PROCESSED.add(answer.accepted as u64, ["read"]);
-        metrics::TRACES_PROCESSED.add(answer.refused.len() as u64, ["refused"]);
+        metrics::TRACES_PROCESSED.add(refused.len() as u64, ["refused"]);
         (collected.refused, collected.refused_spans) = (answer, refused_spans);
         Ok(())
+    }
+
+    /// Keeps the spans of whole traces whose runs were published, so that spans that come later find them. Nobody waits for
+    /// it: a process that is killed meanwhile leaves a run of which later spans are a trace without a root.
+    fn keep_whole_traces(&self, tenant: &Tenant, whole: Vec<ReceivedTrace>, held: impl Send + 'static) {
+        if whole.is_empty() {
+            return;
+        }
+        let (service, tenant) = (self.clone(), tenant.clone());
+        self.traces.tasks.spawn(async move {
+            let _held = held;
+            if let Err(problem) = service.try_keep_whole_traces(&tenant, whole).await {
+                warn!("the spans of whole traces were not kept: {problem}");
+            }
+        });
+    }
+
+    async fn try_keep_whole_traces(
+        &self,
+        tenant: &Tenant,
+        whole: Vec<ReceivedTrace>,
+    ) -> Result<(), StoreError> {
+        let workflows: Vec<Option<Workflow>> = whole.iter().map(|trace| trace.workflow.clone()).collect();
+        let arriving = self.prepare_traces(whole, true).await?;
+        let AddSpansResult::Added(added) =
+            self.traces.store.add_spans(tenant, &arriving, &self.traces.rules).await?
+        else {
+            return Ok(());
+        };
+        let mut read = Vec::new();
+        for (answer, workflow) in added.into_iter().zip(workflows) {
+            match answer {
+                AddedTrace::HasRun(Some(claim)) => read.push(ReadTrace { claim, workflow }),
+                // A part came at the same time.
+                AddedTrace::Stored { is_due: true } => self.traces.wake.notify_one(),
+                _ => {}
+            }
+        }
+        self.traces.store.mark_traces_read(tenant, &read, self.traces.rules.waits.quiet_ms).await
+    }
+
+    /// Removes secrets from the spans of traces, and compresses them.
+    async fn prepare_traces(
+        &self,
+        traces: Vec<ReceivedTrace>,
+        has_run: bool,
+    ) -> Result<Vec<ArrivingTrace>, StoreError> {
+        // Documents may take several times the memory of the request until they are compressed.
+        let _permit = self.imports.acquire().await.expect("the semaphore is never closed");
+        run_in_place(|| traces.into_iter().map(|trace| prepare_trace(trace, has_run)).collect())
     }
 }
 
@@ -228,19 +288,19 @@ fn count_spans(outcome: &'static str, spans: usize) {
     }
 }
 
-/// Removes secrets from the spans of a trace, and compresses them. The documents are taken out of the trace.
-fn prepare_trace(trace: &mut ReceivedTrace) -> retro_store::Result<ArrivingTrace> {
+/// Removes secrets from the spans of a trace, and compresses them.
+fn prepare_trace(trace: ReceivedTrace, has_run: bool) -> retro_store::Result<ArrivingTrace> {
     let mut redactor = Redactor::shared().begin_run();
     let mut compressor = DocumentCompressor::new()?;
     let mut spans = Vec::new();
-    for span in std::mem::take(&mut trace.spans) {
+    for span in trace.spans {
         // Redact before anything is stored: the database must never hold a secret, not even for a moment.
-        let document = super::span_redaction::redact_span(&mut redactor, &span.document);
+        let document = redact_span(&mut redactor, &span.document);
         spans.push(ArrivingSpan {
             outline: span.outline,
             bytes: document.len() as u64,
             document: compressor.compress(document.as_bytes())?,
         });
     }
-    Ok(ArrivingTrace { trace_id: trace.trace_id.clone(), spans, has_run: trace.run.is_some() })
+    Ok(ArrivingTrace { trace_id: trace.trace_id, spans, has_run })
 }

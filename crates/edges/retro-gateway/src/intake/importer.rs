@@ -40,6 +40,8 @@ pub struct ReceivedTrace {
     pub is_complete: bool,
     /// Run of a complete trace; `None` if spans are missing, or if no agent, model or tool was called.
     pub run: Option<RunEvent>,
+    /// Workflow of the run; `None` until the run was published.
+    pub workflow: Option<Workflow>,
 }
 
 /// A span in a request of an exporter.

@@ -74,10 +74,9 @@ async fn traces(
         let send_span =
             request_span.in_scope(|| retro_telemetry::trace::start_send_event_span(subject::RUN_COMPLETED));
         async move {
-            let _held = held;
             let read =
                 |importer: &dyn RunImporter| importer.import_traces(&body, is_protobuf, EVENT_BYTES_MAX);
-            match send_span.instrument(service.collect_traces(&tenant, read)).await {
+            match send_span.instrument(service.collect_traces(&tenant, held, read)).await {
                 Ok(answer) => answer.into_response(is_protobuf),
                 Err(error) => error_response(error),
             }

@@ -46,10 +46,8 @@ struct TraceWrite<'a> {
 #[async_trait]
 impl CollectedTraceStore for Store {
     async fn list_collected_traces(&self, tenant: &Tenant, trace_ids: &[String]) -> Result<Vec<String>> {
-        const LIST: &str = concat!(
-            "SELECT trace_id FROM collected_traces WHERE tenant = $1 AND closed_ms IS NULL AND trace_id",
-            any_of!("$2")
-        );
+        const LIST: &str =
+            concat!("SELECT trace_id FROM collected_traces WHERE tenant = $1 AND trace_id", any_of!("$2"));
         sqlx::query_scalar(LIST)
             .bind(tenant.as_str())
             .bind(list_parameter(trace_ids))

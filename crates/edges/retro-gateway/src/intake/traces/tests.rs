@@ -113,6 +113,9 @@ async fn post_as(
         .oneshot(request.body(Body::from(body)).expect("the route answers in its own encoding"))
         .await
         .expect("an answer of OTLP");
+    service.traces.tasks.close();
+    service.traces.tasks.wait().await;
+    service.traces.tasks.reopen();
     Answer {
         status: response.status().as_u16(),
         kind: response.headers()[header::CONTENT_TYPE]
