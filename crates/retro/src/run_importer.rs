@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use retro_adapters::{ImportOptions, TraceEncoding};
-use retro_core::dead_letter::Rejection;
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
+use retro_core::id::Workflow;
 use retro_events::run_completed::RunEvent;
-use retro_gateway::{ImportFacts, ReceivedTrace, RunImporter};
+use retro_gateway::{ImportFacts, ReceivedSpan, ReceivedTrace, ReceivedTraces, RunImporter};
 
 /// Reads runs with the adapters of `retro emit`.
 pub(crate) struct AdapterImporter;
@@ -27,15 +28,37 @@ impl RunImporter for AdapterImporter {
         request: &Bytes,
         is_protobuf: bool,
         bytes_max: usize,
-    ) -> Result<Vec<ReceivedTrace>, Rejection> {
+    ) -> Result<ReceivedTraces, Rejection> {
         let encoding = if is_protobuf { TraceEncoding::Protobuf } else { TraceEncoding::Json };
-        let options = ImportOptions::default();
-        let traces = retro_adapters::import_traces(request, encoding, bytes_max, &options)?;
-        let received = traces.into_iter().map(|trace| ReceivedTrace {
+        let imported =
+            retro_adapters::import_traces(request, encoding, bytes_max, &ImportOptions::default())?;
+        let span = |span: retro_adapters::ImportedSpan| ReceivedSpan {
+            outline: span.outline,
+            document: span.document,
+        };
+        let trace = |trace: retro_adapters::ImportedTrace| ReceivedTrace {
             trace_id: trace.trace_id,
-            spans: trace.spans,
+            spans: trace.spans.into_iter().map(span).collect(),
+            received: trace.received,
+            is_complete: trace.is_complete,
             run: trace.run.map(|run| run.event),
-        });
-        Ok(received.collect())
+            workflow: None,
+        };
+        let traces = imported.traces.into_iter().map(trace).collect();
+        Ok(ReceivedTraces { traces, invalid_spans: imported.invalid_spans })
+    }
+
+    fn assemble_trace(
+        &self,
+        documents: &[Vec<u8>],
+        workflow: Option<&Workflow>,
+    ) -> Result<Option<RunEvent>, Rejection> {
+        let options = ImportOptions { workflow: workflow.cloned(), ..ImportOptions::default() };
+        Ok(retro_adapters::assemble_trace(documents, &options)?.map(|run| run.event))
+    }
+
+    fn join_spans(&self, documents: &[Vec<u8>]) -> Result<Vec<u8>, Rejection> {
+        retro_adapters::join_span_documents(documents)
+            .map_err(|error| Rejection::of_message(DeadLetterCode::NotJson, error.to_string()))
     }
 }

@@ -2,15 +2,17 @@
 //! reported immediately instead of becoming a dead letter. Large trajectories go to the object store. The
 //! response is sent once the broker has stored everything on disk.
 //!
-//! The database is used only for requests with an idempotency key, so events are accepted even while it is
+//! The database is used only for requests with an idempotency key and for spans, so events are accepted even while it is
 //! unavailable. Sending an event again is harmless, because the counter counts a run once.
 
 mod answer;
+mod collection;
 mod http;
 mod importer;
-mod incomplete;
 mod routes;
 mod schemas;
+mod span_redaction;
+mod trace_reader;
 mod traces;
 mod transcripts;
 
@@ -29,14 +31,16 @@ use retro_events::{
     INTAKE_EVENTS_MAX, IntakeError, IntakePublisher, ObjectError, ObjectStorage, ValidatedEvent, atif,
 };
 use retro_http::{BodyBudget, Idempotency, TenantLimiter};
+use retro_store::StoreError;
 use tokio::sync::Semaphore;
 
 pub use answer::{EventsAnswer, EventsRefused, RefusedEvent};
-pub use importer::{ImportFacts, ReceivedTrace, RunImporter};
+pub use collection::TraceSettings;
+pub use importer::{ImportFacts, ReceivedSpan, ReceivedTrace, ReceivedTraces, RunImporter};
 
 pub(crate) use routes::ingest_routes;
 
-use incomplete::IncompleteTraces;
+use collection::TraceCollection;
 
 /// Maximum size of a published event, in bytes: the broker's limit minus room for headers.
 const PUBLISHED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 1024;
@@ -65,7 +69,7 @@ pub struct IngestService {
     idempotency: Idempotency,
     importer: Arc<dyn RunImporter>,
     imports: Arc<Semaphore>,
-    incomplete: Arc<IncompleteTraces>,
+    traces: Arc<TraceCollection>,
 }
 
 /// Reason why no event of a request was accepted.
@@ -83,6 +87,12 @@ pub(crate) enum IngestError {
     /// A trajectory could not be stored in the object store, so nothing was published.
     #[error(transparent)]
     Body(#[from] ObjectError),
+    /// Spans could not be stored in the database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The tenant has no space for more spans.
+    #[error("too many traces wait for more spans")]
+    TracesFull,
 }
 
 impl IngestService {
@@ -95,6 +105,7 @@ impl IngestService {
         budget: BodyBudget,
         idempotency: Idempotency,
         importer: Arc<dyn RunImporter>,
+        traces: TraceSettings,
     ) -> Self {
         let handled = TenantLimiter::new(REQUESTS_MAX, TENANT_REQUESTS_MAX);
         Self {
@@ -107,7 +118,7 @@ impl IngestService {
             idempotency,
             importer,
             imports: Arc::new(Semaphore::new(IMPORTS_MAX)),
-            incomplete: Arc::new(IncompleteTraces::default()),
+            traces: Arc::new(TraceCollection::new(traces)),
         }
     }
 

@@ -27,7 +27,8 @@ pub use feedback::{
 pub use gateway::{CONTEXT_TIMEOUT_MS, FeedbackError, Gateway};
 pub use http::{build_not_ready_router, build_router, describe_api};
 pub use intake::{
-    EventsAnswer, EventsRefused, ImportFacts, IngestService, ReceivedTrace, RefusedEvent, RunImporter,
+    EventsAnswer, EventsRefused, ImportFacts, IngestService, ReceivedSpan, ReceivedTrace, ReceivedTraces,
+    RefusedEvent, RunImporter, TraceSettings,
 };
 pub use lessons::{
     LessonAnswer, LessonOutcome, LessonRequest, LessonSaved, LessonSaver, answer_lesson, lessons_router,

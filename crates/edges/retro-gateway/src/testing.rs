@@ -1,16 +1,15 @@
 //! Fakes the store and the broker in memory, for the tests of this crate.
 
+mod intake;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use jiff::Timestamp;
-use retro_adapters::{ImportOptions, TraceEncoding};
 use retro_core::attribution::Attribution;
 use retro_core::audience::{Audience, RunRepository};
-use retro_core::dead_letter::Rejection;
 use retro_core::feedback::{Feedback, FeedbackAcceptance, FeedbackFacts, GivenFeedback};
 use retro_core::finding::{EvidenceOrigin, LessonCue, Quote};
 use retro_core::id::{
@@ -19,139 +18,18 @@ use retro_core::id::{
 use retro_core::kill_switch::{KillSwitch, KillSwitchScope};
 use retro_core::memory::{Evidence, Lesson, Memory, MemoryScope, MemoryStatus};
 use retro_core::recall::RecallCandidate;
-use retro_core::run::ObjectRef;
-use retro_core::time::{Clock, FixedClock};
 use retro_core::trajectory::QuotePlace;
 use retro_core::weight::Weight;
-use retro_events::run_completed::RunEvent;
-use retro_events::subject::body_name;
-use retro_events::{IntakeError, IntakePublisher, ObjectError, ObjectStorage, ValidatedEvent};
-use retro_http::{BodyBudget, BudgetBounds, Idempotency};
 use retro_store::context_lease::CONTEXT_CHANGES_MAX;
 use retro_store::feedback::DecideFeedback;
 use retro_store::{
-    AppliedPresentations, BeginRequestResult, ChangeMark, ContextChanges, ContextLease, ContextLeaseStore,
-    FeedbackRow, FeedbackStore, IdempotencyStore, IdempotencyTimeouts, KillSwitchStore, MemoryRefStore,
-    Presentation, RecallStore, RequestKey, Result, StoreError, StoredResponse,
+    AppliedPresentations, ChangeMark, ContextChanges, ContextLease, ContextLeaseStore, FeedbackRow,
+    FeedbackStore, KillSwitchStore, MemoryRefStore, Presentation, RecallStore, Result, StoreError,
 };
 
-use crate::intake::{ImportFacts, IngestService, ReceivedTrace, RunImporter};
-
-/// A broker that stores events and bodies in memory.
-#[derive(Default)]
-pub(crate) struct FakeBroker {
-    pub(crate) trouble: Option<IntakeError>,
-    pub(crate) events: Mutex<Vec<ValidatedEvent>>,
-    pub(crate) bodies: Mutex<Vec<(Tenant, Bytes)>>,
-}
-
-/// Budget for two events of maximum size, one of them per tenant.
-pub(crate) const BOUNDS: BudgetBounds =
-    BudgetBounds { bytes_max: 40 * 1024 * 1024, owner_bytes_max: 20 * 1024 * 1024 };
-
-/// Returns an ingest service over this broker, with the clock fixed at 20 November 2026, and its budget.
-pub(crate) fn build_ingest(broker: &Arc<FakeBroker>) -> (IngestService, BodyBudget) {
-    let now = FixedClock("2026-11-20T10:00:00Z".parse().unwrap());
-    build_ingest_with_clock(broker, Arc::new(now))
-}
-
-/// Returns an ingest service over this broker and clock, and its budget.
-pub(crate) fn build_ingest_with_clock(
-    broker: &Arc<FakeBroker>,
-    clock: Arc<dyn Clock>,
-) -> (IngestService, BodyBudget) {
-    let budget = BodyBudget::new(BOUNDS);
-    let idempotency = Idempotency::new(Arc::new(DownRequestStore));
-    let importer = Arc::new(AdapterImporter);
-    (IngestService::new(broker.clone(), broker.clone(), clock, budget.clone(), idempotency, importer), budget)
-}
-
-/// The importer of the program, over the real adapters.
-struct AdapterImporter;
-
-impl RunImporter for AdapterImporter {
-    fn import_transcript(
-        &self,
-        file: &Bytes,
-        bytes_max: usize,
-        facts: &ImportFacts,
-    ) -> std::result::Result<Vec<(String, RunEvent)>, Rejection> {
-        let ImportFacts { workflow, outcome, task } = facts.clone();
-        let runs =
-            retro_adapters::import_upload(file, bytes_max, &ImportOptions { workflow, outcome, task })?;
-        Ok(runs.into_iter().map(|run| (run.location, run.event)).collect())
-    }
-
-    fn import_traces(
-        &self,
-        request: &Bytes,
-        is_protobuf: bool,
-        bytes_max: usize,
-    ) -> std::result::Result<Vec<ReceivedTrace>, Rejection> {
-        let encoding = if is_protobuf { TraceEncoding::Protobuf } else { TraceEncoding::Json };
-        let traces = retro_adapters::import_traces(request, encoding, bytes_max, &ImportOptions::default())?;
-        let received = traces.into_iter().map(|trace| ReceivedTrace {
-            trace_id: trace.trace_id,
-            spans: trace.spans,
-            run: trace.run.map(|run| run.event),
-        });
-        Ok(received.collect())
-    }
-}
-
-/// A store whose database is down. Requests without an idempotency key would fail if they used it.
-struct DownRequestStore;
-
-#[async_trait]
-impl IdempotencyStore for DownRequestStore {
-    async fn begin_request(
-        &self,
-        _name: &RequestKey,
-        _fingerprint: &str,
-        _times: IdempotencyTimeouts,
-    ) -> Result<BeginRequestResult> {
-        Err(StoreError::Unavailable("away".to_owned()))
-    }
-
-    async fn end_request(
-        &self,
-        _name: &RequestKey,
-        _token: u64,
-        _answer: Option<&StoredResponse>,
-    ) -> Result<()> {
-        Err(StoreError::Unavailable("away".to_owned()))
-    }
-
-    async fn purge_requests(&self, _older_than_s: u64, _limit: u32) -> Result<u64> {
-        Err(StoreError::Unavailable("away".to_owned()))
-    }
-}
-
-#[async_trait]
-impl IntakePublisher for FakeBroker {
-    async fn publish_events(&self, events: &[ValidatedEvent]) -> std::result::Result<(), IntakeError> {
-        self.trouble.clone().map_or(Ok(()), Err)?;
-        self.events.lock().unwrap().extend_from_slice(events);
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl ObjectStorage for FakeBroker {
-    async fn put(&self, tenant: &Tenant, bytes: Bytes) -> std::result::Result<ObjectRef, ObjectError> {
-        if let Some(IntakeError::Full(reason)) = &self.trouble {
-            return Err(ObjectError::Unavailable(reason.clone()));
-        }
-        let sha256 = retro_core::canonical::sha256_hex(&bytes);
-        let object = ObjectRef { name: body_name(tenant, &sha256), sha256, bytes: bytes.len() as u64 };
-        self.bodies.lock().unwrap().push((tenant.clone(), bytes));
-        Ok(object)
-    }
-
-    async fn get(&self, object: &ObjectRef) -> std::result::Result<Bytes, ObjectError> {
-        Err(ObjectError::Unavailable(object.name.clone()))
-    }
-}
+pub(crate) use intake::{
+    BOUNDS, FakeBroker, IMPATIENT, PATIENT, build_ingest, build_ingest_with_clock, build_ingest_with_traces,
+};
 
 /// Failure that the fake store simulates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

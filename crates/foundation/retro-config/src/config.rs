@@ -263,6 +263,20 @@ pub struct Config {
     /// tenants.
     #[schemars(range(min = 17, max = 65536))]
     pub intake_tenant_mib: u32,
+    /// Time without a new span after which a trace that came in parts is taken to be over, in seconds: its run is read even if
+    /// spans refer to missing ones. A trace whose root and parents are there is read at once, and spans that come within
+    /// this time after the last one make a newer attempt of the run.
+    #[schemars(range(min = 1, max = 3600))]
+    pub trace_quiet_s: u64,
+    /// Time without a new span after which a trace without its root is given up, in seconds. Its spans become a dead letter.
+    /// Longer than an agent works on one call.
+    #[schemars(range(min = 1, max = 604800))]
+    pub trace_root_s: u64,
+    /// Space for the spans of one tenant that wait for the rest of their traces, in MiB of JSON. In the database they take
+    /// about a fifth. Beyond it, requests with parts of traces are answered with 429; traces that are whole in one request
+    /// are accepted.
+    #[schemars(range(min = 17, max = 65536))]
+    pub trace_tenant_mib: u32,
     /// Retention of run bodies, in days after their retrospective closed. If a run was not counted, all its
     /// details are kept for this many days after it arrived. Later requests for the body report that it was
     /// deleted.
@@ -360,6 +374,9 @@ impl Default for Config {
             intake_mib: 42,
             bridge_mib: 50,
             intake_tenant_mib: 36,
+            trace_quiet_s: 30,
+            trace_root_s: 3600,
+            trace_tenant_mib: 256,
             retention_bodies_days: 30,
             retention_journals_days: 30,
             retention_runs_days: 180,

@@ -74,6 +74,8 @@ codes! {
     HandlerPanicked = "handler_panicked", true;
     /// All allowed attempts to handle the message failed.
     AttemptsExhausted = "attempts_exhausted", true;
+    /// The root of a trace did not come, so no run was read from its spans.
+    TraceIncomplete = "trace_incomplete", false;
     /// A retrospective ended without a successful investigation.
     RetrospectiveFailed = "retrospective_failed", true;
 }

@@ -40,5 +40,6 @@ pub mod similarity;
 pub mod stream;
 pub mod time;
 pub mod trace;
+pub mod trace_collection;
 pub mod trajectory;
 pub mod weight;

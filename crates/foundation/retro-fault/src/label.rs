@@ -181,6 +181,17 @@ words! {
         IdempotencyPurgeCommit = "idempotency.purge.commit",
         /// The last use of access tokens is recorded.
         TokenUseCommit = "token.use.commit",
+        // Collected traces.
+        /// The gateway stores the spans of a request.
+        SpansAddCommit = "spans.add.commit",
+        /// A gateway claims traces about which something may be decided.
+        TracesClaimCommit = "traces.claim.commit",
+        /// A gateway records that runs were read from traces.
+        TracesReadCommit = "traces.read.commit",
+        /// A gateway ends the claim of a trace that it does not read.
+        TraceEndCommit = "trace.end.commit",
+        /// Traces that were closed long ago are deleted.
+        TracesPurgeCommit = "traces.purge.commit",
         // People.
         /// An operator triggers a retrospective over named runs.
         TriggerCommit = "trigger.commit",

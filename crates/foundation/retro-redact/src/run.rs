@@ -1,7 +1,7 @@
 //! Redacts the trajectory of a run, and the facts that its emitter wrote.
 
 use bytes::Bytes;
-use retro_core::json::{JsonBounds, JsonDocument};
+use retro_core::json::{JsonBounds, JsonDocument, JsonNode};
 use retro_core::run::RunFacts;
 use retro_core::trajectory::{ToolCall, Trajectory};
 
@@ -74,6 +74,11 @@ impl RunRedactor<'_> {
         let secrets: usize = texts.iter_mut().map(|text| self.redact_text(text)).sum();
         let commit = facts.commit.as_mut();
         secrets + commit.map_or(0, |commit| self.redactor.redact_name(commit, &mut self.masks))
+    }
+
+    /// Redacts JSON that belongs to the run, as [`Redactor::redact_json`] does. Returns the JSON and the number of secrets.
+    pub fn redact_json(&mut self, value: JsonNode<'_>) -> (String, usize) {
+        self.redactor.redact_json_with(value, &mut self.masks)
     }
 
     fn redact_text(&mut self, text: &mut String) -> usize {

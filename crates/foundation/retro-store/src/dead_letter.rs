@@ -17,6 +17,9 @@ pub const ATTEMPTS_KEPT: u32 = 50;
 /// truncated.
 pub const FAILURE_CHARS_MAX: usize = 2000;
 
+/// Subject of dead letters that hold the spans of a trace instead of a message. Nothing is published to it.
+pub const SPANS_SUBJECT: &str = "POST /v1/traces";
+
 /// Stream position of a message, as delivered to one consumer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeliveryPosition {
@@ -52,6 +55,11 @@ pub struct NewDeadLetter {
 }
 
 impl NewDeadLetter {
+    /// Returns `true` if the dead letter holds the spans of a trace: no message that could be sent again.
+    pub fn holds_spans(&self) -> bool {
+        self.subject == SPANS_SUBJECT
+    }
+
     /// Derives the id of the dead letter from consumer, stream, sequence and payload, so storing a message
     /// twice creates one dead letter. The payload is included because a broker that lost its data reuses
     /// sequence numbers for different messages.

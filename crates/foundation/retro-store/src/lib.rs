@@ -4,6 +4,7 @@ pub mod access;
 pub mod audit;
 pub mod broker;
 pub mod cancel;
+pub mod collected_traces;
 pub mod compressed;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -41,6 +42,10 @@ pub use access::{AccessTokenStore, CreateTokenResult, NewAccessToken, UsableToke
 pub use audit::{AuditAction, AuditRow, AuditStore};
 pub use broker::BrokerStore;
 pub use cancel::{CancelResult, CancelStore, ReopenResult};
+pub use collected_traces::{
+    AddSpansResult, AddedTrace, ArrivingSpan, ArrivingTrace, ClaimedTrace, CollectedTraceStore,
+    CollectionBounds, CollectionRules, ReadTrace, StoredSpan, TraceClaim, TraceEnd,
+};
 pub use compressed::{CompressedDocument, DocumentCompressor, decompress_document};
 pub use context_lease::{
     CONTEXT_LEASE, ChangeMark, ContextChanges, ContextLease, ContextLeaseStore, wait_for_context_leases,
@@ -131,6 +136,7 @@ pub trait Store:
     + TrackerStore
     + EmbeddingStore
     + FeedbackStore
+    + CollectedTraceStore
 {
 }
 
@@ -162,6 +168,7 @@ impl<T> Store for T where
         + TrackerStore
         + EmbeddingStore
         + FeedbackStore
+        + CollectedTraceStore
 {
 }
 

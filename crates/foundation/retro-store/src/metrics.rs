@@ -38,6 +38,10 @@ pub struct DatabaseMetrics {
     pub kill_switches_engaged: BTreeMap<&'static str, u64>,
     /// Number of investigations that can be claimed now.
     pub claimable: u64,
+    /// Number of traces of which spans are stored that no run was read from yet, capped at [`COUNTED_MAX`].
+    pub traces_waiting: u64,
+    /// Time since the last span of that among them whose last span is the oldest, in milliseconds; `None` if there is none.
+    pub traces_waiting_age_ms: Option<u64>,
 }
 
 /// Reads the metrics of the database.

@@ -75,6 +75,8 @@ pub enum RequestReplayResult {
     /// The dead letter records a failed retrospective, which must be reopened instead with
     /// [`crate::CancelStore::reopen_retrospective`].
     ReopenInstead,
+    /// The dead letter holds the spans of a trace, which are no message. Nothing changed.
+    NoMessage,
     /// The dead letter has no such version.
     UnknownVersion,
     /// The tenant has no such dead letter.

@@ -23,7 +23,10 @@ pub use detect::Format;
 pub use file_content::FILE_BYTES_MAX;
 pub use import::{ImportOptions, ImportedRun, TASK_BYTES_MAX};
 pub use location::prefix_path;
-pub use otel::{ImportedTrace, TraceEncoding, import_traces};
+pub use otel::{
+    ImportedSpan, ImportedTrace, ImportedTraces, TraceEncoding, assemble_trace, import_traces,
+    join_span_documents,
+};
 
 use file_content::Content;
 use location::join_locations;

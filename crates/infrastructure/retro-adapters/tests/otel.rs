@@ -2,13 +2,17 @@
 
 use std::path::Path;
 
+use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status, span::Event};
 use proptest::prelude::*;
 use prost::Message as _;
-use retro_adapters::{Format, ImportOptions, ImportedRun, detect_format, import_file};
+use retro_adapters::{
+    Format, ImportOptions, ImportedRun, TraceEncoding, assemble_trace, detect_format, import_file,
+    import_traces, join_span_documents,
+};
 use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::run::RunOutcome;
 use retro_core::trajectory::Trajectory;
@@ -388,4 +392,79 @@ proptest! {
             let _ = import(bytes);
         }
     }
+}
+
+/// Returns the documents of the spans of a fixture, one request a span, by trace.
+fn split_fixture(name: &str) -> std::collections::BTreeMap<String, Vec<Vec<u8>>> {
+    let text = String::from_utf8(read_fixture(name)).expect("a fixture is well-formed");
+    let documents: Vec<Value> = match serde_json::from_str::<Value>(&text) {
+        Ok(document) => vec![document],
+        Err(_) => {
+            text.lines().map(|line| serde_json::from_str(line).expect("a fixture is well-formed")).collect()
+        }
+    };
+    let mut parts: std::collections::BTreeMap<String, Vec<Vec<u8>>> = std::collections::BTreeMap::new();
+    let groups = documents.iter().filter_map(|document| document["resourceSpans"].as_array()).flatten();
+    for group in groups {
+        for span in
+            group["scopeSpans"].as_array().into_iter().flatten().filter_map(|scope| scope["spans"].as_array())
+        {
+            for span in span {
+                let request = json!({"resourceSpans": [{
+                    "resource": group["resource"], "scopeSpans": [{"spans": [span]}],
+                }]});
+                let body = Bytes::from(request.to_string());
+                let imported = import_traces(&body, TraceEncoding::Json, 1 << 20, &ImportOptions::default());
+                for trace in imported.expect("a fixture is well-formed").traces {
+                    let spans = trace.spans.into_iter().map(|span| span.document.into_bytes());
+                    parts.entry(trace.trace_id).or_default().extend(spans);
+                }
+            }
+        }
+    }
+    parts
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn a_trace_in_parts_gives_the_run_of_the_whole_in_any_order_and_repeated(
+        order in proptest::collection::vec(any::<prop::sample::Index>(), 64),
+    ) {
+        for name in ["agent.composed.jsonl", "older.composed.json"] {
+            let whole = import(&read_fixture(name)).expect("a fixture has runs");
+            let mut runs = 0;
+            for (_, mut documents) in split_fixture(name) {
+                for index in &order {
+                    let at = index.index(documents.len());
+                    let document = documents[at].clone();
+                    documents.swap(0, at);
+                    if documents.len() < 64 {
+                        documents.push(document);
+                    }
+                }
+                let Some(run) = assemble_trace(&documents, &ImportOptions::default()).unwrap() else { continue };
+                prop_assert!(whole.iter().any(|one| one.event == run.event), "{name}");
+                let file = join_span_documents(&documents).unwrap();
+                let emitted = import_file(&file, "spans.json", &ImportOptions::default()).unwrap();
+                prop_assert_eq!(&emitted[0].event, &run.event);
+                runs += 1;
+            }
+            prop_assert_eq!(runs, whole.len());
+        }
+    }
+}
+
+#[test]
+fn a_resource_that_is_repeated_with_every_span_has_a_bound() {
+    let spans: Vec<Value> =
+        (2..400).map(|id| span(id, 1, "call", &json!({"gen_ai.tool.name": "ls"}))).collect();
+    let request = json!({"resourceSpans": [{
+        "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "x".repeat(50_000)}}]},
+        "scopeSpans": [{"spans": spans}],
+    }]});
+    let body = Bytes::from(request.to_string());
+    let refused = import_traces(&body, TraceEncoding::Json, 1 << 20, &ImportOptions::default());
+    assert_eq!(refused.unwrap_err().code, DeadLetterCode::Oversized);
 }

@@ -6,6 +6,7 @@ pub(crate) mod body;
 pub(crate) mod broker;
 pub(crate) mod claim;
 pub(crate) mod close;
+pub(crate) mod collected_traces;
 pub(crate) mod commit_label;
 pub(crate) mod count;
 pub(crate) mod dead_letter;

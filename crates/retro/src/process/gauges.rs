@@ -114,6 +114,8 @@ fn show_database_gauges(levels: &DatabaseMetrics, now: Timestamp) {
     metrics::MEMORIES_HELD.set_all(count_held(&levels.memories_held));
     metrics::KILL_SWITCHES_ENGAGED.set_all(count_engaged(&levels.kill_switches_engaged));
     metrics::INVESTIGATIONS_CLAIMABLE.set([], levels.claimable as f64);
+    metrics::TRACES_WAITING.set([], levels.traces_waiting as f64);
+    metrics::TRACES_WAITING_AGE.set([], age(levels.traces_waiting_age_ms));
 }
 
 /// Returns the number of engaged kill switches for every kind of scope, including zeros.
@@ -149,6 +151,8 @@ fn hide_database_gauges(problem: &str) {
         &metrics::RETROSPECTIVES_AGE,
         &metrics::TENTATIVE_AGE,
         &metrics::INVESTIGATIONS_CLAIMABLE,
+        &metrics::TRACES_WAITING,
+        &metrics::TRACES_WAITING_AGE,
     ];
     for level in levels {
         level.clear([]);

@@ -10,7 +10,8 @@ use anyhow::{Context, bail};
 use retro_bus::{BodyStore, NatsIntakePublisher, Role, listen_for_memory_changes, serve_agents};
 use retro_config::{Config, Secret};
 use retro_core::time::Clock as _;
-use retro_gateway::{AgentResponder, Gateway, IngestService, LessonSaver};
+use retro_core::trace_collection::TraceWaits;
+use retro_gateway::{AgentResponder, Gateway, IngestService, LessonSaver, TraceSettings};
 use retro_github::{Bridge, Publishers, WebhookPublisher, WebhookSecrets};
 use retro_http::{
     Authenticator, BodyBudget, BudgetBounds, HttpServer, Idempotency, Probes, ServerCertificate,
@@ -236,6 +237,7 @@ impl RunningProcess {
             let idempotency = Idempotency::new(store.clone());
             self.tasks.spawn(idempotency.clone().purge_expired(self.stop.clone()));
             let ingest = self.build_ingest(idempotency);
+            self.start_reading_traces(ingest.clone());
             let saver: Arc<dyn LessonSaver> = lessons;
             let lessons = retro_gateway::lessons_router(saver.clone());
             let router = retro_gateway::build_router(gateway.clone(), ingest, self.build_probes())
@@ -327,6 +329,18 @@ impl RunningProcess {
         Probes { ready: self.ready.ready_check(), metrics: self.process.metrics.clone() }
     }
 
+    /// Starts the task that reads the runs of traces that came in parts, as soon as database and broker are there.
+    fn start_reading_traces(&self, ingest: IngestService) {
+        let interval = Duration::from_millis(self.process.config.sweep_interval_ms);
+        let (ready, stop) = (self.ready.clone(), self.stop.clone());
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = ready.wait_until_ready() => ingest.read_traces(interval, stop.clone()).await,
+            }
+        });
+    }
+
     fn build_ingest(&self, idempotency: Idempotency) -> IngestService {
         let Process { bus, config, .. } = &self.process;
         let bounds = BudgetBounds {
@@ -336,7 +350,13 @@ impl RunningProcess {
         let (intake, objects) = (NatsIntakePublisher::new(bus.clone()), BodyStore::new(bus.clone()));
         let budget = BodyBudget::new(bounds);
         let (clock, importer) = (Arc::new(SystemClock), Arc::new(AdapterImporter));
-        IngestService::new(Arc::new(intake), Arc::new(objects), clock, budget, idempotency, importer)
+        let traces = TraceSettings {
+            store: self.process.store.clone(),
+            waits: TraceWaits { quiet_ms: config.trace_quiet_s * 1000, root_ms: config.trace_root_s * 1000 },
+            tenant_bytes_max: mib_to_bytes(config.trace_tenant_mib),
+            lease_s: config.lease_s,
+        };
+        IngestService::new(Arc::new(intake), Arc::new(objects), clock, budget, idempotency, importer, traces)
             .with_dataref_hosts(self.process.dataref_hosts())
     }
 }

@@ -70,7 +70,7 @@ async fn a_transcript_is_posted_as_the_file_that_it_is_and_counted_once() {
 }
 
 #[tokio::test]
-async fn a_whole_trace_is_a_run_and_a_part_of_one_is_rejected_with_the_reason() {
+async fn a_whole_trace_is_a_run_at_once_and_counted_once() {
     let mut world = World::start().await;
     let requests: Vec<Value> = read_fixture("otel/agent.composed.jsonl")
         .lines()
@@ -86,19 +86,6 @@ async fn a_whole_trace_is_a_run_and_a_part_of_one_is_rejected_with_the_reason() 
         "an exporter may repeat it"
     );
     world.wait_until_counted("acme", 1).await;
-
-    // An exporter in the agent sends what has ended so far.
-    let later = trace.replace("5b8aa5a2d2c872e8321cf37308d69df2", "5b8aa5a2d2c872e8321cf37308d69df3");
-    let mut parts: Value = serde_json::from_str(&later).unwrap();
-    let groups = parts["resourceSpans"].as_array_mut().unwrap();
-    let last = json!({"resourceSpans": groups.split_off(2)});
-    for part in [parts, last] {
-        let (status, answer) = post(&world, "/v1/traces", None, part.to_string()).await;
-        let partial = &answer["partialSuccess"];
-        assert_eq!(status, 200);
-        assert_ne!(partial["rejectedSpans"].as_str().unwrap(), "0");
-        assert!(partial["errorMessage"].as_str().unwrap().contains("groupbytrace"), "{answer}");
-    }
     world.wait_until_idle().await;
     let runs = world.run_json(&["--tenant", "acme", "runs"]).await;
     let [run] = json_items(&runs) else { panic!("{runs}") };

@@ -13,6 +13,7 @@ mod chaos;
 mod cli;
 mod clients;
 mod closed_loop;
+mod collected_traces;
 mod crash;
 mod dead_letters;
 mod determinism;

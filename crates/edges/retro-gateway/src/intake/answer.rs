@@ -7,7 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 /// Result of a `POST /v1/events` request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct EventsAnswer {
     /// Number of events that the broker has stored on disk and the counter will process.
     pub accepted: usize,

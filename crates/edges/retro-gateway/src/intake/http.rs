@@ -17,6 +17,7 @@ use retro_http::{
     Api, BodyLimits, BodyPermit, BudgetExceeded, BufferedBody, Caller, IdempotencyKey, IdempotentRequest,
     OWNER_RESERVE_BYTES, Problem, ReadBodyError, RouteAccess, TenantPermit, is_json, media_type,
 };
+use retro_store::StoreError;
 use retro_telemetry::trace::{Kind, Span, SpanParent};
 use tracing::warn;
 use utoipa_axum::routes;
@@ -238,6 +239,8 @@ pub(super) fn error_response(not_taken: IngestError) -> Response {
         IngestError::AllRefused(refused) => all_refused_response(refused),
         IngestError::Broker(error) => broker_problem(&error).into_response(),
         IngestError::Body(error) => object_store_problem(&error).into_response(),
+        IngestError::Store(error) => span_store_problem(&error).into_response(),
+        IngestError::TracesFull => traces_full_problem().into_response(),
     }
 }
 
@@ -298,6 +301,20 @@ fn object_store_problem(error: &ObjectError) -> Problem {
     let detail = "a trajectory could not be stored; no event was accepted";
     let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the events were not accepted", detail);
     problem.with_code("broker_away").with_retry_after(RETRY_SOON_S)
+}
+
+fn span_store_problem(error: &StoreError) -> Problem {
+    warn!(cause = %error, "spans were not stored: {error}");
+    let detail = "the spans could not be stored; sending them again is harmless, each is stored once";
+    let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the spans were not accepted", detail);
+    problem.with_code("database_away").with_retry_after(RETRY_SOON_S)
+}
+
+fn traces_full_problem() -> Problem {
+    let detail = "as many spans of this tenant as may (`trace_tenant_mib`) wait for the rest of their traces; nothing was \
+                  stored";
+    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "the spans were not accepted", detail);
+    problem.with_code("traces_full").with_retry_after(RETRY_LATER_S)
 }
 
 impl EventsRefused {

@@ -6,6 +6,10 @@ use retro_store::{ReplayRow, ReplayState};
 
 use crate::audit_log::describe_attribution;
 
+/// Reason why the spans of a trace are not replayed, and what to do instead.
+pub(super) const SPANS_NOT_SENT: &str = "it holds the spans of a trace, which are no message: export it with `--raw` and \
+                                         emit the file, as its page says";
+
 /// Describes a replay and its result in one sentence without a full stop. The sentence quotes the rejection, so
 /// callers must redact it.
 pub fn describe_replay(row: &ReplayRow) -> String {

@@ -14,7 +14,7 @@ use retro_store::{DeadLetter, DeadLetterStatus, StoreError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::describe_replay::{describe_reopen_error, describe_replay};
+use super::describe_replay::{SPANS_NOT_SENT, describe_reopen_error, describe_replay};
 use super::{DeadLetterSelection, ReplayError, ReplayService};
 use crate::cancel::retrospective_name;
 use crate::text;
@@ -200,6 +200,9 @@ impl ReplayService {
         // These dead letters are never sent again: their replay opens the next retrospective instead.
         if is_reopenable(dead_letter.message.rejection.code) {
             return self.assess_reopen(tenant, dead_letter).await;
+        }
+        if dead_letter.message.holds_spans() {
+            return Ok(Assessment::Decided(PredictedEffect::NotSent, SPANS_NOT_SENT.to_owned()));
         }
         if !matches!(dead_letter.status, DeadLetterStatus::Open | DeadLetterStatus::Discarded) {
             let last = self.store.list_replays(tenant, dead_letter.id).await?.pop();

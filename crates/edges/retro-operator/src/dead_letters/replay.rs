@@ -13,7 +13,7 @@ use retro_store::{NewReplayBatch, ReopenResult, RequestReplayResult, StoreError}
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::describe_replay::{describe_reopen_error, describe_replay, replay_label};
+use super::describe_replay::{SPANS_NOT_SENT, describe_reopen_error, describe_replay, replay_label};
 use super::selection::{BulkRequest, describe_search};
 use super::{ActionResult, DeadLetterSelection, DryRunResult, Prediction, ReplayError, ReplayService};
 use crate::audit_log::describe_attribution;
@@ -115,6 +115,9 @@ fn replay_result(answer: &RequestReplayResult, version: Option<u32>) -> Option<A
                 format!("the dead letter was replayed before: {}", describe_replay(row)),
             )
         },
+        RequestReplayResult::NoMessage => {
+            ActionResult::new_unlinked(ActionStatus::Refused, SPANS_NOT_SENT.to_owned())
+        }
         RequestReplayResult::UnknownVersion => {
             let version = version.unwrap_or_default();
             ActionResult::new_unlinked(

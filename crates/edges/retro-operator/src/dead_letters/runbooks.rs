@@ -34,6 +34,7 @@ pages! {
     UnknownReference = "unknown_reference",
     HandlerPanicked = "handler_panicked",
     AttemptsExhausted = "attempts_exhausted",
+    TraceIncomplete = "trace_incomplete",
     RetrospectiveFailed = "retrospective_failed",
 }
 

@@ -62,6 +62,16 @@ impl RunEvent {
         Self::with_body(&self.envelope.source, self.workflow, run, body)
     }
 
+    /// Returns the event of this attempt at the same run. It has an id of its own, because its content differs.
+    pub fn with_attempt(self, attempt: u32) -> Self {
+        if self.run.attempt == attempt {
+            return self;
+        }
+        let body = self.trajectory().map(|trajectory| ("trajectory", trajectory.to_value()));
+        let run = RunFacts { attempt, ..self.run };
+        Self::with_body(&self.envelope.source, self.workflow, run, body)
+    }
+
     /// Wraps an existing event to be sent unchanged, because rewriting its data could give it other content under
     /// the same id. Fails if its facts cannot be parsed.
     pub fn from_envelope(envelope: Envelope) -> Result<Self, Rejection> {

@@ -17,6 +17,7 @@ pub mod audit;
 pub mod broker;
 pub mod cancel;
 pub mod close;
+pub mod collected_traces;
 pub mod context_lease;
 pub mod count;
 pub mod dead_letter;
@@ -358,6 +359,19 @@ macro_rules! conformance {
             }
             kill_switch {
                 a_kill_switch_is_engaged_until_a_person_disengages_it
+            }
+            collected_traces {
+                a_span_that_comes_again_is_one_and_a_complete_trace_is_due
+                a_span_that_has_ended_replaces_the_running_one
+                of_two_that_claim_traces_at_once_one_gets_each
+                two_parts_that_come_at_once_are_both_stored
+                a_whole_trace_is_claimed_by_its_sender_and_read_again_with_what_comes_later
+                a_claim_that_was_taken_over_decides_nothing
+                a_span_that_comes_during_a_claim_is_decided_about
+                a_trace_that_is_given_up_is_a_dead_letter_of_its_tenant
+                traces_with_one_id_of_two_tenants_do_not_mix
+                traces_and_tenants_have_bounds
+                waiting_traces_are_counted
             }
             metrics {
                 an_empty_database_has_zero_metrics

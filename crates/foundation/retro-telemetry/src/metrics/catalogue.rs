@@ -141,6 +141,19 @@ instruments! {
     /// request of a person is answered with 503.
     SCOPE_CHANGES: Counter[] = "retro.embedder.scope_changes", "{attempt}";
 
+    /// Spans received over HTTP by outcome: read (of a trace that was whole in its request), stored (until the run of their
+    /// trace is read), ignored (of a trace without a call of an agent, a model or a tool), late (of a trace that was read or
+    /// given up before), refused (too many of one trace, or of a run that is invalid), or invalid (without valid ids).
+    SPANS_RECEIVED: Counter["retro.outcome"] = "retro.spans.received", "{span}";
+    /// Traces by outcome: read (their run was published), read_again (a newer attempt of it, with spans that came later),
+    /// given_up (a dead letter, since their root did not come), refused (a run that is invalid) or ignored (no agent, model
+    /// or tool was called).
+    TRACES_PROCESSED: Counter["retro.outcome"] = "retro.traces.processed", "{trace}";
+    /// Traces of which spans are stored that no run was read from yet; counted up to 100,000.
+    TRACES_WAITING: Gauge[] = "retro.traces.waiting", "{trace}";
+    /// Time since the last span of the trace that has waited longest without one; 0 if none waits.
+    TRACES_WAITING_AGE: Gauge[] = "retro.traces.waiting.age", "s";
+
     /// GitHub webhooks by outcome: accepted, ping, ignored (an unused event or action), incomplete (a required
     /// field is missing or has another shape), unmapped (the repository belongs to no tenant), unsigned, refused
     /// (unreadable), busy, or failed (not accepted by the broker). Unused events have the kind other.

@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use serde_json::{Map, Value};
 
-use super::span::{Attributes, Span, SpanEvent, SpanStatus, normalize_id};
+use super::span::{
+    Attributes, KINDS_OF_REQUESTS, Span, SpanEvent, SpanStatus, is_caused_remotely, normalize_id,
+};
 
 /// Returns `true` if a document contains spans in a form that is read.
 pub(crate) fn contains_spans(document: &Value) -> bool {
@@ -19,8 +21,20 @@ fn is_printed_span(document: &Value) -> bool {
 
 /// Returns the spans of a document. Fails with the path of a member that is no span of the format.
 pub(crate) fn parse_document(document: &Value) -> Result<Vec<Span>, Rejection> {
+    parse_spans(document, Err)
+}
+
+/// Returns the spans of a document. Each span that is invalid is passed to `on_invalid`, and left out unless that fails.
+/// Fails also with the path of a member that is no list.
+pub(crate) fn parse_spans(
+    document: &Value,
+    mut on_invalid: impl FnMut(Rejection) -> Result<(), Rejection>,
+) -> Result<Vec<Span>, Rejection> {
     if is_printed_span(document) {
-        return Ok(vec![parse_printed_span(document)?]);
+        return match parse_printed_span(document) {
+            Ok(span) => Ok(vec![span]),
+            Err(rejection) => on_invalid(rejection).map(|()| Vec::new()),
+        };
     }
     let mut spans = Vec::new();
     for (place, group) in list_members(document, &["resourceSpans", "resource_spans"], "")? {
@@ -30,7 +44,10 @@ pub(crate) fn parse_document(document: &Value) -> Result<Vec<Span>, Rejection> {
             list_members(group, &["scopeSpans", "scope_spans", "instrumentationLibrarySpans"], &place)?;
         for (place, scope) in scopes {
             for (place, span) in list_members(scope, &["spans"], &place)? {
-                spans.push(parse_span(span, &resource, &place)?);
+                match parse_span(span, &resource, &place) {
+                    Ok(span) => spans.push(span),
+                    Err(rejection) => on_invalid(rejection)?,
+                }
             }
         }
     }
@@ -83,10 +100,15 @@ fn parse_span(span: &Value, resource: &Arc<Attributes>, place: &str) -> Result<S
     let trace_id = require_trace_id(text(&["traceId", "trace_id"]), &format!("{place}.traceId"))?;
     let events = span.get("events").and_then(Value::as_array).into_iter().flatten();
     let status = span.get("status");
+    let parent_id = normalize_id(text(&["parentSpanId", "parent_span_id"]));
+    let flags = span.get("flags").and_then(Value::as_u64).unwrap_or_default();
+    let has_remote_parent =
+        is_caused_remotely(&parent_id, u32::try_from(flags).unwrap_or_default(), is_of_request(span));
     Ok(Span {
         trace_id,
         span_id: normalize_id(text(&["spanId", "span_id"])),
-        parent_id: normalize_id(text(&["parentSpanId", "parent_span_id"])),
+        parent_id,
+        has_remote_parent,
         name: text(&["name"]).to_owned(),
         start: nanoseconds(member(span, &["startTimeUnixNano", "start_time_unix_nano"])),
         end: nanoseconds(member(span, &["endTimeUnixNano", "end_time_unix_nano"])),
@@ -115,6 +137,8 @@ fn parse_printed_span(span: &Value) -> Result<Span, Rejection> {
     Ok(Span {
         trace_id: require_trace_id(&id("/context/trace_id"), "context.trace_id")?,
         span_id: id("/context/span_id"),
+        has_remote_parent: span.pointer("/parent/is_remote") == Some(&Value::Bool(true))
+            || is_caused_remotely(&parent, 0, is_of_request(span)),
         parent_id: parent,
         name: span.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
         start: nanoseconds(span.get("start_time")),
@@ -129,6 +153,15 @@ fn parse_printed_span(span: &Value) -> Result<Span, Rejection> {
             .to_owned(),
         resource: Arc::new(parse_attributes(resource)),
     })
+}
+
+/// Returns `true` if the kind of a span, a number or its name, is that of a server or consumer.
+fn is_of_request(span: &Value) -> bool {
+    match span.get("kind") {
+        Some(Value::Number(kind)) => KINDS_OF_REQUESTS.iter().any(|of| kind.as_i64() == Some((*of).into())),
+        Some(Value::String(kind)) => kind.ends_with("SERVER") || kind.ends_with("CONSUMER"),
+        _ => false,
+    }
 }
 
 fn require_trace_id(text: &str, path: &str) -> Result<String, Rejection> {

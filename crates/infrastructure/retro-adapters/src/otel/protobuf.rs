@@ -12,7 +12,7 @@ use retro_core::canonical::encode_hex;
 use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use serde_json::Value;
 
-use super::span::{Attributes, Span, SpanEvent, SpanStatus};
+use super::span::{Attributes, KINDS_OF_REQUESTS, Span, SpanEvent, SpanStatus, is_caused_remotely};
 
 /// Maximum number of fields in a request, of messages that take memory of their own: two bytes may take a hundred times
 /// as many.
@@ -34,8 +34,14 @@ pub(crate) fn parse_file(bytes: &[u8]) -> Option<Result<Vec<Span>, Rejection>> {
     spans.filter(|spans| !matches!(spans, Ok(spans) if spans.is_empty()))
 }
 
-/// Returns the spans of one request, or `None` if the bytes are none.
+/// Returns the spans of one request, or `None` if the bytes are none, or if a span has no valid ids.
 pub(crate) fn parse_request(bytes: &[u8]) -> Option<Result<Vec<Span>, Rejection>> {
+    let mut invalid = 0;
+    parse_spans(bytes, &mut invalid).filter(|_| invalid == 0)
+}
+
+/// Returns the spans of one request, or `None` if the bytes are none. Spans without valid ids are left out and counted.
+pub(crate) fn parse_spans(bytes: &[u8], invalid: &mut usize) -> Option<Result<Vec<Span>, Rejection>> {
     let mut messages = 0;
     count_messages(bytes, Kind::Request, DEPTH_MAX, &mut messages)?;
     if messages > MESSAGES_MAX {
@@ -43,7 +49,7 @@ pub(crate) fn parse_request(bytes: &[u8]) -> Option<Result<Vec<Span>, Rejection>
         return Some(Err(Rejection::of_message(DeadLetterCode::TooManyValues, detail)));
     }
     let request = ExportTraceServiceRequest::decode(bytes).ok()?;
-    Some(Ok(convert_request(request)?))
+    Some(Ok(convert_request(request, invalid)))
 }
 
 fn parse_requests(mut bytes: &[u8]) -> Option<Result<Vec<Span>, Rejection>> {
@@ -125,19 +131,23 @@ fn count_messages(mut bytes: &[u8], kind: Kind, depth: usize, count: &mut usize)
     Some(())
 }
 
-/// Returns `None` if a span has no valid ids, which means that the bytes were something else.
-fn convert_request(request: ExportTraceServiceRequest) -> Option<Vec<Span>> {
+/// Returns the spans with valid ids, and counts the others.
+fn convert_request(request: ExportTraceServiceRequest, invalid: &mut usize) -> Vec<Span> {
     let mut spans = Vec::new();
     for group in request.resource_spans {
         let attributes = group.resource.map(|resource| resource.attributes).unwrap_or_default();
         let resource = Arc::new(convert_attributes(attributes));
         for span in group.scope_spans.into_iter().flat_map(|scope| scope.spans) {
-            spans.push(convert_span(span, &resource)?);
+            match convert_span(span, &resource) {
+                Some(span) => spans.push(span),
+                None => *invalid += 1,
+            }
         }
     }
-    Some(spans)
+    spans
 }
 
+/// Returns a span, or `None` if it has no valid ids.
 fn convert_span(span: WireSpan, resource: &Arc<Attributes>) -> Option<Span> {
     if span.trace_id.len() != 16 || span.trace_id.iter().all(|byte| *byte == 0) || span.span_id.len() != 8 {
         return None;
@@ -152,10 +162,13 @@ fn convert_span(span: WireSpan, resource: &Arc<Attributes>) -> Option<Span> {
         .events
         .into_iter()
         .map(|event| SpanEvent { name: event.name, attributes: convert_attributes(event.attributes) });
+    let parent_id = super::span::normalize_id(&encode_hex(&span.parent_span_id));
+    let is_of_request = KINDS_OF_REQUESTS.contains(&span.kind);
     Some(Span {
         trace_id: encode_hex(&span.trace_id),
         span_id: encode_hex(&span.span_id),
-        parent_id: super::span::normalize_id(&encode_hex(&span.parent_span_id)),
+        has_remote_parent: is_caused_remotely(&parent_id, span.flags, is_of_request),
+        parent_id,
         name: span.name,
         start: span.start_time_unix_nano.into(),
         end: span.end_time_unix_nano.into(),

@@ -19,6 +19,8 @@ pub(crate) struct Span {
     pub(crate) span_id: String,
     /// Id of the span that contains it; empty for the root.
     pub(crate) parent_id: String,
+    /// `true` if the span that contains it is of another process, as its flags or its kind say.
+    pub(crate) has_remote_parent: bool,
     pub(crate) name: String,
     /// Start, in nanoseconds since 1970; 0 if not said.
     pub(crate) start: i128,
@@ -77,6 +79,19 @@ impl Span {
     pub(crate) fn ended_at(&self) -> Option<Timestamp> {
         timestamp(self.end)
     }
+}
+
+/// Bit of a span's flags that says that the next one is set at all.
+pub(crate) const FLAG_KNOWS_REMOTE: u32 = 0x100;
+/// Bit of a span's flags that says that the parent is of another process.
+pub(crate) const FLAG_IS_REMOTE: u32 = 0x200;
+/// Kinds of spans that handle what another process has sent: server and consumer.
+pub(crate) const KINDS_OF_REQUESTS: [i32; 2] = [2, 5];
+
+/// Returns `true` if a span with a parent, these flags and this kind was caused by another process.
+pub(crate) fn is_caused_remotely(parent_id: &str, flags: u32, is_of_request: bool) -> bool {
+    let says = flags & FLAG_KNOWS_REMOTE != 0;
+    !parent_id.is_empty() && (if says { flags & FLAG_IS_REMOTE != 0 } else { is_of_request })
 }
 
 /// Returns the first of these attributes that is a text and not empty.

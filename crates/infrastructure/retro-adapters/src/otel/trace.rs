@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use retro_core::dead_letter::Rejection;
 use retro_core::id::Step;
 use retro_core::run::RunOutcome;
+use retro_core::trace_collection::SpanOutline;
 use serde_json::Value;
 
 use super::kind::{SpanKind, TOOL_NAME, classify};
@@ -70,17 +71,16 @@ impl Trace {
         std::iter::once(at).chain(outer.take(DEPTH_MAX).take_while(move |outer| *outer != at))
     }
 
-    /// Returns `true` if the root has ended, and no span refers to one that is missing.
-    pub(crate) fn is_complete(&self) -> bool {
-        let is_root = |span: &Span| span.parent_id.is_empty();
-        let mut spans = self.spans.iter().zip(&self.parents);
-        self.spans.iter().any(|span| is_root(span) && span.end > 0)
-            && spans.all(|(span, parent)| is_root(span) || parent.is_some())
-    }
-
-    /// Returns `true` if an agent, a model or a tool is in the trace.
-    pub(crate) fn calls_anything(&self) -> bool {
-        self.kinds.iter().any(|kind| *kind != SpanKind::Other)
+    /// Returns the outlines of the spans.
+    pub(crate) fn outline_spans(&self) -> Vec<SpanOutline> {
+        let outline = |(span, kind): (&Span, &SpanKind)| SpanOutline {
+            span_id: span.span_id.clone(),
+            parent_id: span.parent_id.clone(),
+            has_ended: span.end > 0,
+            has_remote_parent: span.has_remote_parent,
+            is_call: *kind != SpanKind::Other,
+        };
+        self.spans.iter().zip(&self.kinds).map(outline).collect()
     }
 
     /// Returns the run of the trace; `None` if no model or tool was called in it, or nothing of it was captured.

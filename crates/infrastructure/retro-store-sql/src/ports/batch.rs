@@ -141,6 +141,9 @@ async fn handle_dead_letter(
             RequestReplayResult::AlreadyRequested(row) => {
                 ("skipped", format!("skipped: {} replayed it before", row.act.by))
             }
+            RequestReplayResult::NoMessage => {
+                ("skipped", "skipped: it holds the spans of a trace, which are no message".to_owned())
+            }
             RequestReplayResult::ReopenInstead
             | RequestReplayResult::UnknownVersion
             | RequestReplayResult::NotFound => ("skipped", "skipped: it cannot be sent".to_owned()),

@@ -43,7 +43,14 @@ impl MetricsStore for Store {
              (SELECT min(changed_at) FROM memories WHERE status = 'tentative') AS oldest_tentative,
              (SELECT count(*) FROM (SELECT 1 ",
             free!(),
-            " LIMIT $1) AS free) AS claimable"
+            " LIMIT $1) AS free) AS claimable,
+             (SELECT count(*) FROM (SELECT 1 FROM collected_traces WHERE due_ms IS NOT NULL AND read_spans = 0 LIMIT $1)
+                  AS waiting) AS traces_waiting,
+             ",
+            now_ms!(),
+            " - (SELECT min(last_ms) FROM (
+                     SELECT last_ms FROM collected_traces WHERE due_ms IS NOT NULL AND read_spans = 0 LIMIT $1
+                 ) AS waiting) AS traces_waiting_age_ms"
         );
         let bound = i64::from(COUNTED_MAX);
         let open_dead_letters: Vec<OpenDeadLettersRecord> = sqlx::query_as(OPEN_DEAD_LETTERS)

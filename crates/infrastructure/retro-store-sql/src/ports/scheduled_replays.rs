@@ -31,6 +31,9 @@ pub(crate) async fn schedule_replay(
     if is_reopenable(dead_letter.message.rejection.code) {
         return Ok(RequestReplayResult::ReopenInstead);
     }
+    if dead_letter.message.holds_spans() {
+        return Ok(RequestReplayResult::NoMessage);
+    }
     if !matches!(dead_letter.status, DeadLetterStatus::Open | DeadLetterStatus::Discarded) {
         return Ok(RequestReplayResult::AlreadyRequested(
             load_last_replay(connection, dead_letter.id).await?,

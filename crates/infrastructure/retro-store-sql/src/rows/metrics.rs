@@ -24,6 +24,8 @@ pub(crate) struct MetricsRecord {
     retrospectives_age_ms: Option<i64>,
     oldest_tentative: Option<String>,
     claimable: i64,
+    traces_waiting: i64,
+    traces_waiting_age_ms: Option<i64>,
 }
 
 /// Converts the rows to the metrics of the database. `held` has the number of held memories of each status, and
@@ -57,6 +59,8 @@ pub(crate) fn metrics_from_rows(
         memories_held: held.collect::<Result<BTreeMap<_, _>>>()?,
         kill_switches_engaged,
         claimable: place.parse_unsigned(rest.claimable)?,
+        traces_waiting: place.parse_unsigned(rest.traces_waiting)?,
+        traces_waiting_age_ms: rest.traces_waiting_age_ms.map(non_negative_millis),
     })
 }
 

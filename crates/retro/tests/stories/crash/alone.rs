@@ -7,10 +7,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use retro_core::attribution::Attribution;
 use retro_core::id::Tenant;
+use retro_core::trace_collection::{SpanOutline, TraceWaits};
 use retro_fault::Label;
 use retro_store::broker::{LossKey, RepublishScope, StreamObservation};
 use retro_store::retention::RetentionStage;
-use retro_store::{AuditAction, DeliveryPosition, Redelivery, Store};
+use retro_store::{
+    AddSpansResult, AddedTrace, ArrivingSpan, ArrivingTrace, AuditAction, CollectionBounds, CollectionRules,
+    CompressedDocument, DeliveryPosition, Redelivery, Store, TraceEnd,
+};
 use retro_store_sql::{PostgresStore, SqliteStore};
 use tokio::process::Command;
 use uuid::Uuid;
@@ -19,7 +23,7 @@ use super::commands::open_investigation;
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, build_correcting_runs, run_command};
 
-pub(super) const LABELS: [Label; 17] = [
+pub(super) const LABELS: [Label; 18] = [
     Label::HeartbeatCommit,
     Label::RetryCommit,
     Label::ReleaseCommit,
@@ -37,6 +41,7 @@ pub(super) const LABELS: [Label; 17] = [
     Label::ReconcileCommit,
     Label::StoreEmbeddingsCommit,
     Label::PurgeEmbeddingsCommit,
+    Label::TracesPurgeCommit,
 ];
 /// Number of labels, at the front of the list, that need a claim.
 const CLAIM_LABELS: usize = 3;
@@ -88,6 +93,7 @@ async fn prepare_step(store: &dyn Store, label: Label) {
             let message = Redelivery::new(position, b"a message of long ago", Timestamp::UNIX_EPOCH);
             store.begin_attempt(&message, 5).await.expect("the attempt is counted");
         }
+        Label::TracesPurgeCommit => close_trace(store).await,
         _ => {}
     }
 }
@@ -164,7 +170,34 @@ async fn run_step(store: &dyn Store, label: Label) {
         Label::PurgeEmbeddingsCommit => {
             store.purge_embeddings("another", 0, ROWS_MAX).await.expect("the vectors are purged");
         }
+        Label::TracesPurgeCommit => {
+            store.purge_closed_traces(0, ROWS_MAX).await.expect("the traces are purged");
+        }
         _ => update_claim(store, label).await,
+    }
+}
+
+/// Collects a trace and closes it.
+async fn close_trace(store: &dyn Store) {
+    let waits = TraceWaits { quiet_ms: 0, root_ms: 0 };
+    let bounds = CollectionBounds {
+        trace_spans_max: 1,
+        trace_bytes_max: 100,
+        tenant_traces_max: 10,
+        tenant_bytes_max: 100,
+    };
+    let rules = CollectionRules { waits, bounds, lease_s: 600 };
+    let outline =
+        SpanOutline { span_id: "1".to_owned(), has_ended: true, is_call: true, ..SpanOutline::default() };
+    let document = CompressedDocument::from_document(b"{}").expect("memory");
+    let spans = vec![ArrivingSpan { outline, document, bytes: 2 }];
+    let trace = ArrivingTrace { trace_id: "1".repeat(32), spans, has_run: true };
+    let added =
+        store.add_spans(&Tenant::default_tenant(), &[trace], &rules).await.expect("the spans are stored");
+    let AddSpansResult::Added(added) = added else { panic!("the tenant has space") };
+    // The trace of the other side of the step may be there still.
+    if let [AddedTrace::HasRun(Some(claim))] = added.as_slice() {
+        assert!(store.end_trace_claim(claim, TraceEnd::Forget).await.expect("the trace is closed"));
     }
 }
 

@@ -78,6 +78,8 @@ pub(super) struct CrashHarness {
     died: Option<(CrashPoint, Instant)>,
     /// One output line per kill.
     table: Vec<String>,
+    /// Additional environment variables of the program.
+    variables: Vec<(&'static str, &'static str)>,
 }
 
 impl Deref for CrashHarness {
@@ -122,7 +124,16 @@ impl CrashHarness {
         fleet.start_database().await;
         fleet.write_policy(POLICY);
         let witness = Observer::start_before_database(&fleet, &fleet.path("history.jsonl"));
-        Self { fleet, kind, mode: telling, witness, published: 0, died: None, table: Vec::new() }
+        Self {
+            fleet,
+            kind,
+            mode: telling,
+            witness,
+            published: 0,
+            died: None,
+            table: Vec::new(),
+            variables: Vec::new(),
+        }
     }
 
     pub(super) fn is_killed(&self) -> bool {
@@ -135,15 +146,26 @@ impl CrashHarness {
 
     /// Starts the program and waits until it can be reached.
     pub(super) async fn up(&mut self) {
+        self.up_with_variables(&[]).await;
+    }
+
+    /// Starts the program with additional environment variables, which it keeps when it is restarted.
+    pub(super) async fn up_with_variables(&mut self, more: &[(&'static str, &'static str)]) {
+        self.variables.extend_from_slice(more);
         let armed = format!("@{}", self.fault_file().display());
         let poison = format!("counter:panic:{POISON_MESSAGE}");
         let faults = [("FAULT_CRASH", armed.as_str()), ("FAULT_POISON", poison.as_str())];
-        let variables = [&FAST_ENV[..], &BRIDGE_ENV, &faults].concat();
+        let variables = [&FAST_ENV[..], &BRIDGE_ENV, &faults, &self.variables].concat();
         self.fleet.up_with_env(&variables).await;
     }
 
     fn fault_file(&self) -> std::path::PathBuf {
         self.path("armed")
+    }
+
+    /// Returns `true` if the program has died and the disturbed work is not finished.
+    pub(super) const fn has_died(&self) -> bool {
+        self.died.is_some()
     }
 
     /// Makes the program die at this point from now on.

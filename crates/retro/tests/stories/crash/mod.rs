@@ -20,13 +20,14 @@ mod pipeline;
 mod replays;
 mod reviews;
 mod start;
+mod traces;
 
 use std::collections::BTreeMap;
 
 use retro_fault::Label;
 
 /// Labels of each story.
-const STORIES: [(&str, &[Label]); 9] = [
+const STORIES: [(&str, &[Label]); 10] = [
     ("start", &start::LABELS),
     ("pipeline", &pipeline::LABELS),
     ("dead_letters", &dead_letters::LABELS),
@@ -36,6 +37,7 @@ const STORIES: [(&str, &[Label]); 9] = [
     ("reviews", &reviews::LABELS),
     ("replays", &replays::LABELS),
     ("alone", &alone::LABELS),
+    ("traces", &traces::LABELS),
 ];
 
 #[test]
