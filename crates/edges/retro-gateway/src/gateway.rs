@@ -17,7 +17,7 @@ use crate::context_cache::{
     ContextCache, ContextCacheWorker, ContextScope, Enqueued, HandedLists, PresentationQueue, TextIndexes,
     count_stored,
 };
-use crate::ranked_task::RankedTask;
+use crate::ranked_task::{LoadedScope, RankedTask};
 use crate::task_embedder::TaskEmbedder;
 use crate::{rules, tokens};
 
@@ -28,7 +28,6 @@ mod ranking;
 mod search;
 
 pub use feedback::FeedbackError;
-use ranking::LoadedScope;
 
 /// Default timeout for responding to an agent, in milliseconds. A healthy database responds in about 1 ms. An
 /// agent's step takes seconds, so a delay of a fifth of a second goes unnoticed, and memories are not worth a

@@ -6,7 +6,14 @@ use retro_core::recall::{PreparedMemories, RecallTask, TaskOrder, TaskVectors, T
 use tokio::time::Instant;
 
 use crate::answer::TaskRanking;
+use crate::context_cache::ContextScope;
 use crate::task_embedder::PendingVector;
+
+/// Memories of a scope that are compared with a task.
+pub(crate) struct LoadedScope {
+    pub(crate) scope: ContextScope,
+    pub(crate) memories: Arc<PreparedMemories>,
+}
 
 /// A task whose vector may still be on its way.
 pub(crate) struct Ranking {

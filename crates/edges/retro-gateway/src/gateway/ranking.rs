@@ -4,24 +4,18 @@ use std::sync::Arc;
 
 use retro_core::id::Tenant;
 use retro_core::policy::Policy;
-use retro_core::recall::{PreparedMemories, RecallTask, TaskVectors, TextIndex};
+use retro_core::recall::{RecallTask, TaskVectors, TextIndex};
 use retro_core::similarity::{Embedder as _, NgramEmbedder};
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::{CachedParts, ContextScope, Gateway};
+use super::{CachedParts, Gateway};
 use crate::answer::TaskRanking;
-use crate::ranked_task::{RankedTask, Ranking};
+use crate::ranked_task::{LoadedScope, RankedTask, Ranking};
 use crate::task_embedder::{PendingVector, TaskEmbedder};
 
 /// Divisor of the response timeout that gives the time kept free after the embedder, for the recording.
 const KEPT_SHARE: u32 = 4;
-
-/// Memories of a scope that are compared with a task.
-pub(super) struct LoadedScope {
-    pub(super) scope: ContextScope,
-    pub(super) memories: Arc<PreparedMemories>,
-}
 
 impl Gateway {
     /// Prepares a task, and asks the configured embedder for its vector. Returns `None` without a task, or if its text

@@ -7,10 +7,9 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::kill_switches::Stop;
-use super::ranking::LoadedScope;
 use super::{ContextScope, Gateway};
 use crate::answer::{FOUND_MAX, FoundEntry, Recording, SearchAnswer, SearchRequest};
-use crate::ranked_task::RankedTask;
+use crate::ranked_task::{LoadedScope, RankedTask};
 
 impl Gateway {
     /// Returns the memories and rules about a query, of those that the reader may be handed. Never fails: if the
