@@ -95,6 +95,13 @@ impl CircuitBreaker {
         Some(wait)
     }
 
+    /// Keeps an open circuit open for at least `wait` from `now`, because the endpoint asked for it.
+    pub fn keep_open(&self, now: Instant, wait: Duration) {
+        if let Some(circuit) = &mut self.lock_state().open {
+            circuit.until = circuit.until.max(now + wait);
+        }
+    }
+
     fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

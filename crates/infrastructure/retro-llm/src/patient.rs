@@ -90,7 +90,11 @@ impl PatientModel {
             MODEL_CIRCUIT_OPEN.set([], 0.0);
             return;
         };
-        let Some(wait) = self.breaker.record_failure(permission, Instant::now()) else { return };
+        let now = Instant::now();
+        let opened = self.breaker.record_failure(permission, now);
+        let asked = error.retry_after.unwrap_or_default();
+        self.breaker.keep_open(now, asked);
+        let Some(wait) = opened.map(|wait| wait.max(asked)) else { return };
         MODEL_CIRCUIT_OPEN.set([], wait.as_secs_f64());
         warn!(
             "the language model {name} is not asked for {} s, longer while it does not answer; runs are investigated by \
@@ -222,6 +226,10 @@ mod tests {
         let error = model.complete(&request()).await.unwrap_err();
         assert_eq!((began.elapsed(), script.asked().len()), (Duration::ZERO, 1));
         assert!(error.problem.contains("asked again after 3600 s"), "{error}");
+        tokio::time::advance(Duration::from_secs(3000)).await;
+        let error = model.complete(&request()).await.unwrap_err();
+        assert!(error.problem.contains("is not asked for another 600 s"), "{error}");
+        assert_eq!(script.asked().len(), 1);
     }
 
     #[tokio::test(start_paused = true)]

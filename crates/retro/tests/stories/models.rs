@@ -10,13 +10,13 @@ use crate::world::{RunBuilder, World, json_items, json_text};
 const WORKFLOW: &str = "bookings";
 const KEY: &str = "sk-never-shown-anywhere";
 /// Advice that only a model finds: to the heuristics an empty list is no failure.
-const ADVICE: &str = "set `day` to `2026-04-03` instead of `03/04/2026`";
+const ADVICE: &str = "set `day` to `2026-04-03` instead of `03-04-2026`";
 
 /// Returns a run in which a search finds nothing until the day is written another way.
 fn build_run(number: u64) -> Value {
     RunBuilder::new(WORKFLOW, &format!("run-{number}"))
         .with_message("Which desks are booked on the third of April?")
-        .with_call("find_bookings", &json!({"day": "03/04/2026"}), r#"{"items":[],"total":0}"#)
+        .with_call("find_bookings", &json!({"day": "03-04-2026"}), r#"{"items":[],"total":0}"#)
         .with_call("find_bookings", &json!({"day": "2026-04-03"}), r#"{"items":["d7"],"total":1}"#)
         .build_event()
 }
@@ -28,7 +28,7 @@ fn build_runs(runs: std::ops::Range<u64>) -> Vec<Value> {
 fn day_finding() -> Value {
     json!({
         "turn": 1, "call": 0, "tool": "find_bookings", "error_quote": "\"items\":[]", "change": "set_argument",
-        "argument": "day", "bad": "03/04/2026", "good": "2026-04-03", "cause": "Days are read month first."
+        "argument": "day", "bad": "03-04-2026", "good": "2026-04-03", "cause": "Days are read month first."
     })
 }
 
@@ -165,7 +165,7 @@ async fn killed_after_every_call_nothing_is_paid_twice() {
                     let file = world.write_events("runs.jsonl", &events);
                     world.run_retro(&["emit", &file]).await;
                 }
-                world.wait_for_kill("model_call.commit:after").await;
+                world.wait_for_crash().await;
                 assert_eq!(endpoint.request_count(), death, "each life pays for one call, and for no other");
             }
             world.up_with_env(&environment).await;
@@ -295,7 +295,7 @@ async fn a_question_is_answered_with_quotes_by_a_model_and_searched_without_one(
     let endpoint = ModelEndpoint::start(|_, body| {
         assert!(body.to_string().contains(QUESTION), "the question is in the prompt");
         submit(json!({"findings": [day_finding()], "answer": {
-            "text": "Both searches wrote the day as 03/04/2026, which the tool reads month first.",
+            "text": "Both searches wrote the day as 03-04-2026, which the tool reads month first.",
             "quotes": [{"turn": 1, "call": 0, "text": "\"items\":[]"}, {"turn": 1, "call": 0, "text": "an invented quote"}],
             "open": "The documentation of find_bookings."
         }}))

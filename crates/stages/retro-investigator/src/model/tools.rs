@@ -98,7 +98,12 @@ fn schema_of<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
-    settings.into_generator().into_root_schema_for::<T>().to_value()
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    // Some servers refuse an object without properties.
+    if schema.get("properties").is_none() {
+        schema["properties"] = Value::Object(serde_json::Map::new());
+    }
+    schema
 }
 
 /// Returns the tools, sorted by name. They are the same for every run, so that a provider can cache them.
