@@ -171,7 +171,7 @@ pub(crate) enum Command {
         /// Folder, which is created if it does not exist.
         folder: PathBuf,
     },
-    /// Check the environment: data folder, database, nats-server, addresses, webhooks, policy and embedder.
+    /// Check the environment: data folder, database, nats-server, addresses, webhooks, policy, embedder and language model.
     Doctor,
     /// Check that the `retro up` or `retro serve` process on this machine is ready; print what is missing.
     Ready,

@@ -12,6 +12,7 @@ mod exit;
 mod github;
 mod instance;
 mod logging;
+mod model;
 mod operator_commands;
 mod output;
 mod policies;

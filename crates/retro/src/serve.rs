@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::policies::PolicySource;
 use crate::process::{Listeners, Process};
 use crate::store::Stores;
-use crate::{broker, embedder, output, store};
+use crate::{broker, embedder, model, output, store};
 
 /// Fails if no database is configured. The default is a SQLite file in the current directory, into which this
 /// process would count its share of the fleet's events.
@@ -38,6 +38,7 @@ pub(crate) async fn run_serve(
     };
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let vectors = embedder::load_for_roles(&config, &roles)?;
+    let engine = model::build_for_roles(&config, &roles)?;
     let names = roles.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(", ");
     let name = format!("retro {names}");
     let bus = Bus::connect(BusConfig {
@@ -59,8 +60,19 @@ pub(crate) async fn run_serve(
     ));
     let Stores { store, agents } = store::build_lazy_stores(&config)?;
     let supervised = None;
-    let process =
-        Process { config, roles, store, agents, bus, agents_bus, policies, vectors, supervised, metrics };
+    let process = Process {
+        config,
+        roles,
+        store,
+        agents,
+        bus,
+        agents_bus,
+        policies,
+        engine,
+        vectors,
+        supervised,
+        metrics,
+    };
     process.run(listeners, || Ok(())).await
 }
 

@@ -18,13 +18,14 @@ use crate::instance::Instance;
 use crate::policies::PolicySource;
 use crate::process::{Listeners, Process};
 use crate::store::Stores;
-use crate::{broker, data_folder, embedder, output, store};
+use crate::{broker, data_folder, embedder, model, output, store};
 use backends::Backends;
 
 /// Runs all roles until a signal arrives.
 pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> {
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let vectors = embedder::load_vector_source(&config)?;
+    let engine = model::build_engine(&config)?;
     data_folder::ensure_private(&config.data_dir)?;
     // Locked until the process ends; the operating system unlocks it even after a kill.
     let _lock = lock_data_folder(&config.data_dir)?;
@@ -41,8 +42,19 @@ pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Ex
     let Stores { store, agents } = store::build_lazy_stores(&config)?;
     let data_dir = config.data_dir.clone();
     let supervised = server.as_ref().map(NatsServer::subscribe_state);
-    let process =
-        Process { config, roles, store, agents, bus, agents_bus, policies, vectors, supervised, metrics };
+    let process = Process {
+        config,
+        roles,
+        store,
+        agents,
+        bus,
+        agents_bus,
+        policies,
+        engine,
+        vectors,
+        supervised,
+        metrics,
+    };
     let ended = process.run(listeners, || report_running(&data_dir, nats_url, http_url, bridge_url)).await;
     // A second signal requests an immediate exit, without stopping the broker gracefully.
     if let (Some(server), Ok(Exit::Done) | Err(_)) = (server, &ended) {

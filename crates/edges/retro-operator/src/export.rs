@@ -13,6 +13,7 @@
 //!   `tombstone_until`;
 //! - effort: `timing` of each investigation and `total` of a report (attempts, durations, costs), because a
 //!   killed process has used up an attempt;
+//! - `model_note`: why a configured language model took no part in an answer, which may tell how long an endpoint was away;
 //! - timestamps in the sentences of `reason`, which are replaced by `<moment>`;
 //! - `pull_requests` of a report's runs, which depend on when GitHub sent its events;
 //! - global sequence numbers, which no stored type contains anyway;
@@ -50,6 +51,7 @@ const OMITTED_FIELDS: &[&str] = &[
     "total",
     // Who is let in, and by which token, is not learnt.
     "with_token",
+    "model_note",
 ];
 
 /// Names of fields that contain generated sentences, in which timestamps are replaced.

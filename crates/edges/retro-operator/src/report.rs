@@ -6,6 +6,7 @@
 
 mod calls;
 mod highlights;
+mod investigators;
 mod markdown;
 mod terminal;
 mod view;

@@ -162,7 +162,7 @@ impl World {
         let timing = |one: &Investigation| InvestigationTiming {
             attempts: if one.result.as_ref().unwrap().is_success() { 1 } else { 3 },
             duration_ms: 40 + u64::from(one.number),
-            cost_usd: 0.0,
+            ..InvestigationTiming::default()
         };
         let facts = ClosingFacts {
             history: Default::default(),

@@ -3,13 +3,12 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use retro_core::id::Tenant;
-use retro_events::github::api_url::default_api_url;
-use retro_events::github::tenants::{DEFAULT_HOST, EntryError, GithubTenants};
+use retro_events::github::tenants::DEFAULT_HOST;
 use retro_events::hosts::{DatarefHosts, HostError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model_protocol::ModelProtocol;
 use crate::nats_tls::NatsTls;
 use crate::secret::Secret;
 
@@ -194,6 +193,67 @@ pub struct Config {
     /// built-in embedder is used.
     #[schemars(range(min = 100, max = 60_000))]
     pub embedder_timeout_ms: u64,
+    /// Language model that investigates runs beside the heuristics: the base URL of an endpoint, usually ending in `/v1`;
+    /// `file:/FOLDER`, where each request is a file that a person or another program answers; or `cassettes:/FOLDER`, which
+    /// plays recorded answers. The model receives what runs did, without the secrets in them. If it is not set, runs are
+    /// investigated by the heuristics alone.
+    #[schemars(example = "https://api.openai.com/v1")]
+    pub model_url: Option<String>,
+    /// Protocol of the endpoint at `model_url`: `openai` for `/chat/completions`, which most model servers speak, or
+    /// `anthropic` for `/messages`.
+    pub model_protocol: ModelProtocol,
+    /// Name of the model to request from `model_url`, as shown in reports.
+    #[schemars(example = "gpt-5-mini")]
+    pub model: Option<String>,
+    /// API key for `model_url`.
+    #[schemars(example = "a long random text")]
+    pub model_key: Option<Secret>,
+    /// File that contains `model_key`, such as a mounted secret.
+    #[schemars(example = "/run/secrets/retro_model_key")]
+    pub model_key_file: Option<PathBuf>,
+    /// Timeout for one request to `model_url`, in seconds.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub model_timeout_s: u64,
+    /// Maximum time that one call waits for an endpoint that is busy or away, in seconds, in addition to its requests.
+    /// After it, the run is investigated by the heuristics alone, and the report says so.
+    #[schemars(range(min = 0, max = 3600))]
+    pub model_wait_s: u64,
+    /// Maximum number of requests to `model_url` at once, of one process.
+    #[schemars(range(min = 1, max = 64))]
+    pub model_concurrency: u32,
+    /// Maximum number of calls of the model in one investigation. In the last one it must answer.
+    #[schemars(range(min = 2, max = 64))]
+    pub model_turns_max: u32,
+    /// Maximum number of tokens of one answer of the model.
+    #[schemars(range(min = 256, max = 65_536))]
+    pub model_output_tokens_max: u32,
+    /// Prices in US dollars for a million tokens, as entries separated by commas or newlines: `model = input / cached /
+    /// output`. The cost of a model without an entry is not known, and the report says so.
+    #[schemars(example = "gpt-5-mini = 0.25 / 0.025 / 2.00")]
+    pub model_prices: String,
+    /// Maximum number of tokens of one investigation; 0 for no bound. A call that might exceed a budget is not made: the
+    /// run is investigated by the heuristics alone, and the report says so.
+    #[schemars(range(min = 0, max = 1_000_000_000))]
+    pub model_budget_investigation_tokens: u64,
+    /// Maximum number of tokens of all investigations of one retrospective; 0 for no bound.
+    #[schemars(range(min = 0, max = 1_000_000_000))]
+    pub model_budget_retrospective_tokens: u64,
+    /// Maximum number of tokens of one day, in UTC, of all processes on the database; 0 for no bound.
+    #[schemars(range(min = 0, max = 2_000_000_000))]
+    pub model_budget_day_tokens: u64,
+    /// Maximum cost of one investigation, in hundredths of a US dollar; 0 for no bound. Needs a price.
+    #[schemars(range(min = 0, max = 100_000_000))]
+    pub model_budget_investigation_cents: u64,
+    /// Maximum cost of one retrospective, in hundredths of a US dollar; 0 for no bound. Needs a price.
+    #[schemars(range(min = 0, max = 100_000_000))]
+    pub model_budget_retrospective_cents: u64,
+    /// Maximum cost of one day, in UTC, of all processes on the database, in hundredths of a US dollar; 0 for no bound. Needs
+    /// a price.
+    #[schemars(range(min = 0, max = 100_000_000))]
+    pub model_budget_day_cents: u64,
+    /// Folder in which each answer of the model is recorded with its request, to be played by `cassettes:/FOLDER`.
+    #[schemars(example = "/var/lib/retro/cassettes")]
+    pub model_record_dir: Option<PathBuf>,
     /// Hosts from which run bodies may be fetched over HTTPS, separated by commas. Bodies on other hosts are
     /// rejected.
     #[schemars(example = "runs.example.com, archive.example.com:8443")]
@@ -357,6 +417,24 @@ impl Default for Config {
             embedder_key: None,
             embedder_key_file: None,
             embedder_timeout_ms: 5000,
+            model_url: None,
+            model_protocol: ModelProtocol::Openai,
+            model: None,
+            model_key: None,
+            model_key_file: None,
+            model_timeout_s: 120,
+            model_wait_s: 60,
+            model_concurrency: 4,
+            model_turns_max: 12,
+            model_output_tokens_max: 4096,
+            model_prices: String::new(),
+            model_budget_investigation_tokens: 200_000,
+            model_budget_retrospective_tokens: 1_000_000,
+            model_budget_day_tokens: 10_000_000,
+            model_budget_investigation_cents: 0,
+            model_budget_retrospective_cents: 0,
+            model_budget_day_cents: 0,
+            model_record_dir: None,
             dataref_hosts: String::new(),
             investigators: 2,
             lease_s: 60,
@@ -409,11 +487,15 @@ pub const OTHER_VARIABLES: [&str; 6] = [
 ];
 
 /// Keys of secrets that can also be read from a file. The file's key is the secret's key plus `_file`.
-pub const SECRETS: [&str; 6] =
-    ["github_secret", "github_tenant_secrets", "github_token", "database_url", "nats_url", "embedder_key"];
-
-/// Minimum length of a webhook secret, in bytes. A shorter one could be guessed by brute force.
-pub(crate) const GITHUB_SECRET_BYTES_MIN: usize = 8;
+pub const SECRETS: [&str; 7] = [
+    "github_secret",
+    "github_tenant_secrets",
+    "github_token",
+    "database_url",
+    "nats_url",
+    "embedder_key",
+    "model_key",
+];
 
 impl Config {
     /// Returns the hosts of `dataref_hosts`. Fails with the first entry that is not a host, which cannot
@@ -427,52 +509,4 @@ impl Config {
     pub fn requires_tokens(&self) -> bool {
         self.http_require_tokens || !self.http_listen.ip().is_loopback()
     }
-
-    /// Returns the secrets of `github_secret`, in file order. If there are none, only `github_tenant_secrets`
-    /// can enable the bridge.
-    pub fn github_secrets(&self) -> Vec<Secret> {
-        let text = self.github_secret.as_ref().map(Secret::expose).unwrap_or_default();
-        text.lines().map(str::trim).filter(|line| !line.is_empty()).map(Secret::new).collect()
-    }
-
-    /// Returns the secrets of `github_tenant_secrets`, each with its tenant. Fails with the first invalid
-    /// line, which cannot happen after [`load_config`](crate::load_config). The error never contains a secret.
-    pub fn github_tenant_secrets(&self) -> Result<Vec<(Tenant, Secret)>, String> {
-        let text = self.github_tenant_secrets.as_ref().map(Secret::expose).unwrap_or_default();
-        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        lines
-            .map(|(nth, line)| parse_tenant_secret(line).map_err(|why| format!("line {} {why}", nth + 1)))
-            .collect()
-    }
-
-    /// Returns `true` if any webhook secret is set. The bridge does not run without one.
-    pub const fn has_bridge_secret(&self) -> bool {
-        self.github_secret.is_some() || self.github_tenant_secrets.is_some()
-    }
-
-    /// Returns the entries of `github_tenants`. Fails with the first invalid entry, which cannot happen after
-    /// [`load_config`](crate::load_config).
-    pub fn github_tenants(&self) -> Result<GithubTenants, EntryError> {
-        GithubTenants::parse(&self.github_tenants)
-    }
-
-    /// Returns the address of GitHub's REST API: `github_api`, or the usual one of `github_host`.
-    pub fn github_api_url(&self) -> String {
-        self.github_api.clone().unwrap_or_else(|| default_api_url(&self.github_host))
-    }
-}
-
-/// Parses a line of `github_tenant_secrets` into its tenant and secret.
-fn parse_tenant_secret(line: &str) -> Result<(Tenant, Secret), String> {
-    // Both a secret and a tenant name may contain `=`, so only a `=` between blanks separates them.
-    let (tenant, secret) =
-        line.split_once(" = ").ok_or("is not `tenant = secret` with blanks around the `=`")?;
-    let tenant = Tenant::new(tenant.trim()).map_err(|error| format!("has no valid tenant: {error}"))?;
-    let secret = secret.trim();
-    if secret.len() < GITHUB_SECRET_BYTES_MIN {
-        return Err(format!(
-            "has a secret of fewer than {GITHUB_SECRET_BYTES_MIN} bytes, which can be guessed"
-        ));
-    }
-    Ok((tenant, Secret::new(secret)))
 }

@@ -3,7 +3,8 @@
 use retro_events::github::api_url::parse_api_url;
 use retro_events::github::tenants::is_host;
 
-use crate::config::{Config, GITHUB_SECRET_BYTES_MIN};
+use crate::config::Config;
+use crate::github::GITHUB_SECRET_BYTES_MIN;
 use crate::secret::Secret;
 
 /// Maximum number of webhook secrets: enough for the old and the new secret of a few webhooks. Each secret
@@ -37,6 +38,7 @@ impl Config {
         refused.extend(self.find_nats_problems());
         refused.extend(self.find_github_api_problem());
         refused.extend(self.embedder().err());
+        refused.extend(self.language_model().err());
         refused.extend(self.find_secret_problems());
         refused.extend(self.find_tenant_secret_problem().map(|why| ("github_tenant_secrets", why)));
         refused

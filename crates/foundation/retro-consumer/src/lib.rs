@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod blocking;
+mod breaker;
 mod earlier_batch;
 mod handler;
 mod outcome;
@@ -9,6 +10,7 @@ mod sweep;
 pub mod watchdog;
 
 pub use blocking::{run_blocking, run_in_place};
+pub use breaker::{CallPermission, CircuitBreaker};
 pub use earlier_batch::EarlierBatch;
 pub use handler::{Consumer, MessageHandler, Reconcilable};
 pub use outcome::{HandlerError, HandlerOutcome, STORE_RETRY_DELAY};

@@ -3,11 +3,15 @@
 
 mod check;
 mod cue;
+mod focus;
 mod line;
+mod stated;
 
 pub use check::{check_answer, is_verbatim_quote};
 pub use cue::{LessonCue, SAME_CALL_AGAIN};
+pub use focus::{EarlierFocus, FOCUS_QUOTES_MAX, FocusQuestion, RunFocus, StatedCause};
 pub use line::{Advice, FORM_SEPARATOR, TITLE_CHARS_MAX, format_advice, format_title};
+pub use stated::{LessonFieldError, SavedChange, StatedFields, stated_form};
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
@@ -201,6 +205,9 @@ pub struct InvestigationBrief {
     pub memories: Vec<BriefMemory>,
     /// Findings of earlier investigations of the same retrospective.
     pub earlier: Vec<EarlierFinding>,
+    /// Question of the person who named the run; `None` if nobody asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<FocusQuestion>,
 }
 
 /// Excerpt of a memory, as part of a brief.
@@ -323,6 +330,21 @@ pub struct RawAnswer {
     /// Failing calls that the run got past.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<ObservedFailure>,
+    /// What the run says about the question of a person; `None` if nobody asked, or nothing was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<RunFocus>,
+    /// Causes in the words of a model, which only people are shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<StatedCause>,
+    /// Name of the engine that gave the answer; empty if the caller names it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub engine: String,
+    /// Number of entries that could not be built from what a model stated.
+    #[serde(default)]
+    pub dropped: u32,
+    /// Reason why a configured model took no part in the answer; `None` if it did, or if none is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_note: Option<String>,
 }
 
 /// Result of asking an investigator about a run. An answer without findings, an invalid answer and a failure
@@ -368,6 +390,15 @@ pub struct CheckedAnswer {
     /// Failing calls that the run got past.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<ObservedFailure>,
+    /// What the run says about the question of a person; `None` if nobody asked, or nothing was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<RunFocus>,
+    /// Causes in the words of a model, which only people are shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<StatedCause>,
+    /// Reason why a configured model took no part in the answer; `None` if it did, or if none is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_note: Option<String>,
     /// Number of entries that were dropped because they failed a check, exceeded a limit, or were weaker
     /// verdicts on the same memory. A dropped fault is not counted.
     pub dropped: u32,

@@ -28,6 +28,7 @@ mod widen;
 mod wording;
 mod writer;
 
+pub use crate::finding::{LessonFieldError, SavedChange};
 pub use add::{AddedMemory, AdditionError, AdditionFacts, WrittenMemory, add_memory};
 pub use apply::{apply_mutations, delete_by_operator, release_by_operator};
 pub use close::{ClosedRetrospective, ClosingFacts, close_retrospective};
@@ -45,8 +46,8 @@ pub use rules::{
     apply_rules, build_rule_use_batches, close_review, promote_rule,
 };
 pub use save::{
-    CAUSE_CHARS_MAX, LessonFieldError, LessonFields, LessonSaving, SAVED_PER_RUN_MAX, SAVED_PER_WORKFLOW_MAX,
-    SaveError, SaveFacts, SavedChange, SavedLesson, save_lesson,
+    CAUSE_CHARS_MAX, LessonFields, LessonSaving, SAVED_PER_RUN_MAX, SAVED_PER_WORKFLOW_MAX, SaveError,
+    SaveFacts, SavedLesson, save_lesson,
 };
 pub use settle::{Mutation, MutationKind, build_batch, settle_investigations};
 pub use signals::RunSignal;

@@ -23,6 +23,7 @@ pub mod manual;
 mod matching;
 pub mod memory;
 pub mod message;
+pub mod model_use;
 pub mod outcome;
 pub mod policy;
 pub mod printable;

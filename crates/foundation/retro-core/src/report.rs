@@ -1,6 +1,7 @@
 //! Builds the report of a retrospective: one struct, which other crates render as JSON, Markdown or a table.
 
 mod association;
+mod focus;
 mod outlier;
 
 use jiff::Timestamp;
@@ -11,6 +12,7 @@ use crate::check::CheckConclusion;
 use crate::finding::CheckedAnswer;
 use crate::id::{Epoch, Ordinal, RetrospectiveId, RunId, Tenant, Workflow};
 use crate::memory::{AppliedBatch, Change, Memory, MemoryListing, MutationOutcome, Proposal, list_memories};
+use crate::model_use::TokenUsage;
 use crate::policy::Policy;
 use crate::pull_request::PullRequestOutcome;
 use crate::retrospective::{Investigation, ManualRequest, Retrospective, RetrospectiveState};
@@ -18,6 +20,7 @@ use crate::run::RunOutcome;
 use crate::sample::{Sample, SamplingPower, sampling_power};
 
 pub use association::{ErrorAssociation, ErrorSignature, INVESTIGATED_RUNS_MAX, InvestigatedRun};
+pub use focus::{FocusAnswer, FocusQuote, HEURISTICS};
 pub use outlier::{HISTORY_RUNS_MAX, Outlier, RunSpending, SpendingMeasure};
 
 /// Report of a retrospective: its runs, findings, mutations and changes.
@@ -103,6 +106,10 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub manual_request: Option<ManualRequest>,
+    /// Answer to the question of a manual retrospective; `None` if nobody asked, or no run was investigated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
+    pub focus: Option<FocusAnswer>,
     /// Proposals of a manual retrospective. The decisions on them are stored separately.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schema(value_type = Vec<Object>))]
@@ -162,6 +169,15 @@ pub struct InvestigationTiming {
     pub duration_ms: u64,
     /// Model cost in US dollars; 0 if no model was used.
     pub cost_usd: f64,
+    /// Number of calls of a model, those included that failed.
+    #[serde(default)]
+    pub model_calls: u32,
+    /// Number of these calls whose price is not known, and which are missing from the cost.
+    #[serde(default)]
+    pub unpriced_calls: u32,
+    /// Tokens that the calls used.
+    #[serde(default)]
+    pub tokens: TokenUsage,
 }
 
 /// An investigation, as shown in a report.
@@ -249,6 +265,7 @@ pub(crate) fn build_report(inputs: ReportInputs<'_>) -> Report {
         closed_at: inputs.closed_at,
         total: total_timing(inputs.timings),
         manual_request: retrospective.manual_request.clone(),
+        focus: focus::build_focus_answer(retrospective.manual_request.as_ref(), investigations),
         proposals: inputs.proposals.to_vec(),
         calls: inputs.calls.cloned(),
     }
@@ -289,5 +306,8 @@ fn total_timing(timings: &[InvestigationTiming]) -> InvestigationTiming {
         attempts: sum.attempts + one.attempts,
         duration_ms: sum.duration_ms + one.duration_ms,
         cost_usd: sum.cost_usd + one.cost_usd,
+        model_calls: sum.model_calls + one.model_calls,
+        unpriced_calls: sum.unpriced_calls + one.unpriced_calls,
+        tokens: sum.tokens.add(one.tokens),
     })
 }

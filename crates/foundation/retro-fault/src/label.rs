@@ -70,7 +70,8 @@ words! {
         SummaryBeginCommit = "summary.begin.commit",
         /// Call summaries of runs are stored.
         SummaryCommit = "summary.commit",
-        /// The brief is journalled.
+        /// A call of a model is stored with its answer, before anybody uses it.
+        ModelCallCommit = "model_call.commit",
         /// The investigator's answer is journalled.
         JournalAnsweredCommit = "journal.answered.commit",
         /// A failed attempt releases its investigation for a retry.

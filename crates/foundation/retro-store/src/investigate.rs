@@ -16,7 +16,7 @@ use retro_core::run::{GithubLogRef, HttpsRef, ObjectRef, RunFacts};
 use retro_core::sample::Sample;
 use strum::IntoStaticStr;
 
-use crate::{Result, TraceStore};
+use crate::{ModelCallStore, Result, TraceStore};
 
 /// An investigation leased to one worker, with everything the worker needs to process it.
 #[derive(Debug, Clone)]
@@ -44,6 +44,8 @@ pub struct Claim {
     pub earlier: Vec<Investigation>,
     /// Journal entries stored by earlier attempts at this investigation.
     pub journal: Vec<JournalEntry>,
+    /// Reason why the last attempt failed; `None` if none failed.
+    pub last_error: Option<String>,
 }
 
 /// Trajectory of a claimed run, inline or by reference.
@@ -144,7 +146,7 @@ pub type DecideFollowUp<'a> = &'a (dyn Fn(&InvestigationSequence) -> FollowUp + 
 
 /// Claims investigations, journals their stages and ends them.
 #[async_trait]
-pub trait InvestigatorStore: TraceStore {
+pub trait InvestigatorStore: TraceStore + ModelCallStore {
     /// Claims the oldest due investigation that is neither paused nor claimed, for `lease_s` seconds. Returns
     /// `None` if there is none. `worker` is the display name of the worker.
     async fn claim_investigation(&self, worker: &str, lease_s: u64) -> Result<Option<Claim>>;
@@ -176,9 +178,9 @@ pub trait InvestigatorStore: TraceStore {
 
     /// Ends the investigation in one transaction.
     ///
-    /// Stores its result and timing, calls `decide`, and stores the follow-up: either the next investigation
-    /// becomes due, or the retrospective starts settling with its batch of mutations. `timing.attempts` and
-    /// `timing.duration_ms` are replaced with the values known to the database.
+    /// Stores its result and timing, to whose cost it adds that of the stored model calls, calls `decide`, and stores the follow-up: either the next investigation
+    /// becomes due, or the retrospective starts settling with its batch of mutations. Everything else in `timing` is
+    /// replaced with the values known to the database.
     async fn finish_investigation(
         &self,
         claim: &Claim,

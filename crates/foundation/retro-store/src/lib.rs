@@ -23,6 +23,7 @@ pub mod kill_switch;
 pub mod manual;
 pub mod memory_ref;
 pub mod metrics;
+pub mod model_calls;
 pub mod object_ref;
 pub mod operator;
 pub mod recall;
@@ -76,6 +77,7 @@ pub use kill_switch::{KILL_SWITCHES_MAX, KillSwitchStore};
 pub use manual::{ManualStore, ProposalFilter, ProposalRow, ProposalStatus, ProposalStore};
 pub use memory_ref::{MemoryRefStore, UnresolvedRef, resolve_memory_ref};
 pub use metrics::{DatabaseMetrics, MetricsStore};
+pub use model_calls::{ModelCall, ModelCallResult, ModelCallStore};
 pub use object_ref::{CANDIDATES_MAX, ObjectKind, ObjectRefStore, UnresolvedObject, resolve_object_ref};
 pub use operator::{
     DatabaseHealth, InvestigationAttempts, MemoryFilter, OperatorStore, RUNS_SEARCHED_MAX,

@@ -25,6 +25,8 @@ pub enum Kind {
     Internal,
     /// The span covers the handling of a request.
     Server,
+    /// The span covers a request to another service.
+    Client,
     /// The span covers the sending of a message.
     Producer,
     /// The span covers the handling of a received message.
@@ -146,6 +148,7 @@ impl From<Kind> for SpanKind {
         match kind {
             Kind::Internal => Self::Internal,
             Kind::Server => Self::Server,
+            Kind::Client => Self::Client,
             Kind::Producer => Self::Producer,
             Kind::Consumer => Self::Consumer,
         }

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use backon::{ConstantBuilder, Retryable as _};
 use reqwest::{Client, RequestBuilder, Response, StatusCode, header, redirect, retry};
 use retro_config::Secret;
+use retro_consumer::{CallPermission, CircuitBreaker};
 use retro_core::similarity::SimilarityScale;
 use retro_store::{EmbeddingSource, EmbeddingSourceError};
 use serde::Deserialize;
@@ -19,7 +20,6 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tracing::{debug, info, warn};
 use url::Url;
 
-use crate::breaker::{CallPermission, CircuitBreaker};
 use crate::unit_vector::to_integers;
 
 /// Maximum number of texts per request: the limit of the smallest servers.

@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod breaker;
 #[cfg(feature = "local")]
 mod directory;
 mod endpoint;

@@ -18,6 +18,7 @@ pub(crate) mod location;
 pub(crate) mod manual;
 pub(crate) mod memory;
 pub(crate) mod metrics;
+pub(crate) mod model_call;
 pub(crate) mod presentation;
 pub(crate) mod replay;
 pub(crate) mod retrospective;

@@ -16,7 +16,7 @@ use crate::cli::Output;
 use crate::exit::Exit;
 use crate::instance::Instance;
 use crate::policies::PolicySource;
-use crate::{broker, embedder, output, store};
+use crate::{broker, embedder, model, output, store};
 
 /// Timeout for connecting to the broker. A local broker takes milliseconds, a remote one much less than this.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(3);
@@ -52,6 +52,7 @@ pub(crate) async fn run_command(config: &Config, output: Output) -> anyhow::Resu
         Check::from_result("GitHub token", Ok(describe_github_token(config))),
         Check::from_result("pipelines", check_pipelines(config)),
         Check::from_result("embedder", embedder::check_embedder(config).await),
+        Check::from_result("model", model::check_model(config).await),
     ];
     let in_order = checks.iter().all(|check| check.ok);
     output::print_data(output, &checks, || {

@@ -12,7 +12,7 @@ use retro_core::time::Clock;
 use retro_counter::Counter;
 use retro_events::Publisher;
 use retro_fetch::Fetcher;
-use retro_investigator::{BodySources, HeuristicEngine, Worker, WorkerSettings};
+use retro_investigator::{BodySources, Worker, WorkerSettings};
 use retro_reviewer::{Reviewer, ReviewerPorts};
 use retro_sampler::Sampler;
 use retro_store::{BrokerStore, DeliveryStore};
@@ -131,7 +131,7 @@ impl RunningProcess {
             https: Arc::new(Fetcher::new(self.process.dataref_hosts())),
             job_logs: github::job_log_fetcher(config),
         };
-        let (store, engine) = (self.process.store.clone(), Arc::new(HeuristicEngine));
+        let (store, engine) = (self.process.store.clone(), self.process.engine.clone());
         let worker = Arc::new(Worker::new(store, bodies, engine, self.outbox.clone(), settings));
         self.start_consumer(Role::Investigator, worker.clone(), NOTICES_PER_BATCH);
         for _ in 0..config.investigators {

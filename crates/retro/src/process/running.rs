@@ -9,6 +9,7 @@ use retro_config::Config;
 use retro_consumer::Watchdog;
 use retro_events::hosts::DatarefHosts;
 use retro_http::Scrape;
+use retro_investigator::Engine;
 use retro_store::{AgentStore, EmbeddingSource, Store};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -28,6 +29,8 @@ pub(crate) struct Process {
     /// Connection for requests of agents over the broker; `None` if this process does not answer them.
     pub(crate) agents_bus: Option<Bus>,
     pub(crate) policies: Arc<PolicySource>,
+    /// Engine of the investigators.
+    pub(crate) engine: Arc<dyn Engine>,
     /// Source of the embeddings for comparing lessons; `None` for the built-in embedder.
     pub(crate) vectors: Option<Arc<dyn EmbeddingSource>>,
     /// State of the supervised broker; `None` if the broker is external.

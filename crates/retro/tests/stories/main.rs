@@ -40,6 +40,7 @@ mod memory_decisions;
 mod memory_deletion;
 mod memory_limit;
 mod meters;
+mod models;
 mod negative_controls;
 mod openapi;
 mod outcomes;

@@ -116,6 +116,7 @@ fn build_brief(run: &Value) -> Result<InvestigationBrief, Box<dyn Error>> {
         trajectory: Trajectory { turns },
         memories: Vec::new(),
         earlier: Vec::new(),
+        focus: None,
     })
 }
 

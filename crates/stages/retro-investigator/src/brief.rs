@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use retro_core::audience::{Audience, RunRepository};
-use retro_core::finding::{BriefMemory, EarlierFinding, Finding, InvestigationBrief};
+use retro_core::finding::{
+    BriefMemory, EarlierFinding, EarlierFocus, Finding, FocusQuestion, InvestigationBrief,
+};
 use retro_core::id::{Step, Tenant};
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::retrospective::{Investigation, PresentedMemory};
@@ -124,7 +126,19 @@ pub(crate) fn build_brief(claim: &Claim, fetched: FetchedBody) -> Result<Investi
             .flat_map(earlier_findings)
             .filter(|one| may_be_told(&one.finding, repository.as_ref()))
             .collect(),
+        focus: focus_question(claim),
     })
+}
+
+/// Returns the question of a manual retrospective, without secrets, and what its earlier investigations answered.
+fn focus_question(claim: &Claim) -> Option<FocusQuestion> {
+    let question = claim.retrospective.manual_request.as_ref()?.focus.as_ref()?;
+    let earlier = claim.earlier.iter().filter_map(|one| {
+        let (checked, _) = one.result.as_ref()?.checked_answer()?;
+        Some(EarlierFocus { run: one.run.clone(), text: checked.focus.as_ref()?.text.clone() })
+    });
+    let question = Redactor::shared().redact_text(question).into_owned();
+    Some(FocusQuestion { question, earlier: earlier.collect() })
 }
 
 /// Returns `true` if an engine that investigates a run of the repository may be told of a finding. A model may word
@@ -251,6 +265,7 @@ mod tests {
                 investigation(3, Some(repository("acme/vault"))),
             ],
             journal: Vec::new(),
+            last_error: None,
         }
     }
 

@@ -50,6 +50,7 @@ mod edit_failure;
 mod failing_line;
 mod failure;
 mod feedback;
+mod focus;
 mod format;
 mod handled_errors;
 mod lesson;
@@ -66,6 +67,7 @@ mod repair;
 mod retry_loop;
 mod signature;
 mod soft_failure;
+mod stated;
 mod tool_output;
 mod transient;
 mod trial;
@@ -79,6 +81,7 @@ pub(crate) use failing_line::strip_log_prefix;
 pub use failing_line::{FailingLine, failing_lines, failing_lines_without_sign, sign_of_line};
 pub use outcome::{CallFailure, CallOutcome};
 pub use signature::error_signature;
+pub(crate) use stated::{StatedFinding, build_stated_finding, find_quote};
 pub use tool_output::{Diagnostic, TestCounts, find_diagnostics, parse_test_counts};
 
 use retro_core::calls::ObservedBehaviour;
@@ -135,6 +138,8 @@ pub fn investigate_run(brief: &InvestigationBrief) -> InvestigatorAnswer {
         transients,
         contradictions,
         failures,
+        focus: brief.focus.as_ref().map(|asked| focus::search_question(&asked.question, brief, &steps)),
+        ..RawAnswer::default()
     })
 }
 
@@ -149,6 +154,8 @@ pub fn judge_call(call: &ToolCall) -> CallOutcome<'_> {
 pub(crate) struct JudgedCall<'a> {
     /// 0-based index of the turn with the call.
     pub(crate) turn: u32,
+    /// 0-based index of the call within the turn.
+    pub(crate) call: u32,
     /// Step of the call.
     pub(crate) step: &'a Step,
     /// Tool, as named in the log.
@@ -175,6 +182,10 @@ pub(crate) fn observe_calls<'a>(
 }
 
 /// Judges the calls of a run's agentic steps, in the order of the run.
+pub(crate) fn judge_run_calls(trajectory: &Trajectory) -> Vec<JudgedCall<'_>> {
+    judge_calls(&call::calls_by_step(trajectory))
+}
+
 fn judge_calls<'a>(steps: &[StepCalls<'a>]) -> Vec<JudgedCall<'a>> {
     let mut calls: Vec<_> = steps
         .iter()
@@ -188,6 +199,7 @@ fn to_judged_call<'a>(turn: u32, step: &'a Step, call: &call::Call<'a>) -> Judge
     let (program, goal) = call.arguments.as_command().and_then(Command::deciding_program).unzip();
     JudgedCall {
         turn,
+        call: call.call_index,
         step,
         tool: call.tool,
         program: program.map(str::to_owned),

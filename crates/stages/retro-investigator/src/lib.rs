@@ -4,10 +4,14 @@ mod brief;
 pub mod engine;
 pub mod heuristics;
 mod job_log;
+mod journal;
+mod model;
 mod summarizer;
 mod summary;
 mod worker;
 
 pub use brief::BodySources;
-pub use engine::{Engine, HeuristicEngine};
+pub use engine::{Engine, HeuristicEngine, InvestigationTask};
+pub use journal::CallJournal;
+pub use model::{ModelEngine, ModelSettings};
 pub use worker::{Worker, WorkerSettings};

@@ -30,7 +30,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::brief::{BodyError, BodySources, build_brief, fetch_body};
-use crate::engine::Engine;
+use crate::engine::{Engine, InvestigationTask};
+use crate::journal::ClaimJournal;
 use crate::summarizer::Summarizer;
 
 /// Settings of a worker. The defaults are meant for production; tests use shorter times.
@@ -279,7 +280,12 @@ impl Worker {
         };
         let answer = match journalled_answer(claim) {
             Some(answer) => answer,
-            None => self.engine.investigate(Arc::clone(&brief), watch).await,
+            None => {
+                let journal = ClaimJournal { store: self.store.clone(), claim: claim.clone() };
+                let (brief, last_error) = (brief.clone(), claim.last_error.clone());
+                let task = InvestigationTask { brief, journal: Arc::new(journal), last_error, watch };
+                self.engine.investigate(task).await?
+            }
         };
         match answer {
             InvestigatorAnswer::Answered(looked) => {
@@ -291,7 +297,9 @@ impl Worker {
                 )
                 .await?;
                 let mut checked = run_blocking(move || check_answer(&brief, looked)).await;
-                checked.engine = self.engine.name().to_owned();
+                if checked.engine.is_empty() {
+                    checked.engine = self.engine.name().to_owned();
+                }
                 let presented = claim.presented.clone();
                 Ok(AttemptOutcome::Final(if checked.findings.is_empty() && checked.failures.is_empty() {
                     InvestigationResult::Nothing { checked, presented }

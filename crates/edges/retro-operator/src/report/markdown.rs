@@ -6,7 +6,7 @@ use retro_core::finding::{Finding, Quote, VerdictRecord};
 use retro_core::report::{Report, ReportedInvestigation};
 
 use super::view::{self, ReportView};
-use super::{calls, highlights};
+use super::{calls, highlights, investigators};
 use crate::markdown::{EscapeContext, escape_markdown, escape_text, render_code_block};
 use crate::text;
 
@@ -30,6 +30,7 @@ fn write_report(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
         text::format_timestamp(report.as_of),
         report.id
     )?;
+    write_focus(out, report)?;
     write_proposals(out, report_view)?;
     write_held(out, report_view)?;
     write_changes(out, report_view)?;
@@ -43,6 +44,20 @@ fn write_report(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
     write_sample(out, report_view)?;
     write_effort(out, report)?;
     write_policy(out, report_view)
+}
+
+fn write_focus(out: &mut String, report: &Report) -> fmt::Result {
+    let Some(focus) = &report.focus else { return Ok(()) };
+    write_heading(out, "Answer")?;
+    let paragraphs = investigators::focus_paragraphs(focus);
+    let paragraphs: Vec<_> = paragraphs.iter().map(|paragraph| escape_text(paragraph)).collect();
+    writeln!(out, "{}", paragraphs.join("\n\n"))?;
+    for one in &focus.quotes {
+        let run = escape_text(&text::single_line(one.run.as_str()));
+        writeln!(out, "\n- run {run}, {}:", quote_place(&one.quote))?;
+        write_quote(out, &one.quote)?;
+    }
+    Ok(())
 }
 
 fn write_proposals(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
@@ -201,6 +216,15 @@ fn write_investigation(
     for judged in &one.checked.verdicts {
         write_verdict(out, report_view, judged)?;
     }
+    for cause in &one.checked.causes {
+        let text = escape_text(&text::single_line(&cause.text));
+        writeln!(
+            out,
+            "\n- cause, in the words of the language model: {text}; {}:",
+            quote_place(&cause.quote)
+        )?;
+        write_quote(out, &cause.quote)?;
+    }
     if let Some(fault) = &one.checked.fault {
         writeln!(
             out,
@@ -306,16 +330,12 @@ fn write_sample(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
 
 fn write_effort(out: &mut String, report: &Report) -> fmt::Result {
     write_heading(out, "Investigations")?;
-    write_table_header(out, &["investigation", "by", "attempts", "time"])?;
-    for one in &report.investigations {
-        let timing = &one.timing;
-        let name = format!("{}. run {}", one.number, one.run);
-        let time = text::format_duration(timing.duration_ms);
-        write_row(out, &[&name, &one.checked.engine, &timing.attempts.to_string(), &time])?;
+    writeln!(out, "{}\n", investigators::describe_model_part(report))?;
+    write_table_header(out, &investigators::EFFORT_HEAD)?;
+    for row in investigators::effort_rows(report) {
+        write_row(out, &row.each_ref().map(String::as_str))?;
     }
-    let all = &report.total;
-    let time = text::format_duration(all.duration_ms);
-    writeln!(out, "| **all** | | {} | {time} |", all.attempts)
+    Ok(())
 }
 
 fn write_policy(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {

@@ -5,7 +5,7 @@ use retro_core::memory::Proposal;
 use retro_core::report::{Report, ReportedInvestigation};
 
 use super::view::{self, ReportView};
-use super::{calls, highlights};
+use super::{calls, highlights, investigators};
 use crate::proposals::render_evidence as evidence_of;
 use crate::text;
 use crate::text_table::render_table;
@@ -15,6 +15,7 @@ pub fn render_text(report: &Report, columns: u16) -> String {
     let report_view = ReportView::from_report(report);
     let opening = format!("{}\n\n{}\n", underline_title(&report_view.heading(), '═'), report_view.headline());
     let parts = [
+        render_section("Answer", render_focus(report)),
         render_section("Proposals", render_proposals(&report_view)),
         render_section("Held for a person", render_held(&report_view)),
         render_section("Changes", render_changes(&report_view, columns)),
@@ -60,6 +61,16 @@ fn render_proposals(report_view: &ReportView<'_>) -> String {
     let question = report_view.question().map(|sentence| format!("{sentence}\n\n")).unwrap_or_default();
     let all: Vec<_> = report_view.report.proposals.iter().map(one).collect();
     question + &all.join("\n")
+}
+
+fn render_focus(report: &Report) -> String {
+    let Some(focus) = &report.focus else { return String::new() };
+    let paragraphs = investigators::focus_paragraphs(focus).join("\n\n");
+    let quotes = focus
+        .quotes
+        .iter()
+        .map(|one| format!("\n• run {}\n{}", text::single_line(one.run.as_str()), render_quote(&one.quote)));
+    format!("{paragraphs}\n{}", quotes.collect::<String>())
 }
 
 fn render_held(report_view: &ReportView<'_>) -> String {
@@ -154,6 +165,13 @@ fn render_investigation(report_view: &ReportView<'_>, one: &ReportedInvestigatio
         out.push_str(&format!("   • {}: {title}\n       {reason}\n", judged.verdict.as_str()));
         out.push_str(&judged.quote.as_ref().map(render_quote).unwrap_or_default());
     }
+    for cause in &one.checked.causes {
+        let text = text::single_line(&cause.text);
+        out.push_str(&format!(
+            "   • cause, in the words of the language model: {text}\n{}",
+            render_quote(&cause.quote)
+        ));
+    }
     if let Some(fault) = &one.checked.fault {
         out.push_str(&format!("   • {}\n{}", highlights::describe_fault(fault), render_quote(&fault.quote)));
     }
@@ -211,16 +229,8 @@ fn render_sample(report_view: &ReportView<'_>) -> String {
 }
 
 fn render_effort(report: &Report, columns: u16) -> String {
-    let row = |name: String, engine: &str, timing: &retro_core::report::InvestigationTiming| {
-        let time = text::format_duration(timing.duration_ms);
-        [name, text::single_line(engine), timing.attempts.to_string(), time]
-    };
-    let each = report.investigations.iter().map(|one| {
-        let name = format!("{}. run {}", one.number, text::single_line(one.run.as_str()));
-        row(name, &one.checked.engine, &one.timing)
-    });
-    let rows = each.chain([row("all".to_owned(), "", &report.total)]).collect();
-    render_table(columns, ["investigation", "by", "attempts", "time"], rows)
+    let table = render_table(columns, investigators::EFFORT_HEAD, investigators::effort_rows(report));
+    format!("{}\n\n{table}", investigators::describe_model_part(report))
 }
 
 fn render_policy(report_view: &ReportView<'_>, columns: u16) -> String {

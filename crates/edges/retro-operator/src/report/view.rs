@@ -119,9 +119,10 @@ impl<'r> ReportView<'r> {
     /// asked a question.
     pub(super) fn question(&self) -> Option<String> {
         let focus = text::single_line(self.report.manual_request.as_ref()?.focus.as_ref()?);
+        let answered = if self.report.focus.is_some() { " It is answered above." } else { "" };
         Some(format!(
-            "Asked: “{focus}” The heuristics do not read questions and report every pattern they find; those that \
-             share words with it come first."
+            "Asked: “{focus}”{answered} Every pattern that was found is proposed; those that share words with the question \
+             come first."
         ))
     }
 
@@ -404,6 +405,9 @@ pub(super) fn describe_result(one: &ReportedInvestigation) -> String {
     }
     if one.replacement {
         summary.push_str("; replaced one that failed");
+    }
+    if let Some(note) = &one.checked.model_note {
+        summary.push_str(&format!("; by the heuristics alone: {}", text::single_line(note)));
     }
     summary
 }

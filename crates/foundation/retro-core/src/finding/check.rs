@@ -1,9 +1,10 @@
 //! Checks an investigator's answer mechanically, and drops the parts that the run does not support.
 
 use super::{
-    CONTENT_CHARS_MAX, CUE_CHARS_MAX, CheckedAnswer, Contradiction, EvidenceOrigin, FINDINGS_MAX, Fault,
-    Finding, InvestigationBrief, LessonCue, MemoryVerdict, ObservedFailure, QUOTE_CHARS_MAX, Quote,
-    REASON_CHARS_MAX, RawAnswer, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, TransientError, VerdictRecord,
+    CONTENT_CHARS_MAX, CUE_CHARS_MAX, CheckedAnswer, Contradiction, EvidenceOrigin, FINDINGS_MAX,
+    FOCUS_QUOTES_MAX, Fault, Finding, InvestigationBrief, LessonCue, MemoryVerdict, ObservedFailure,
+    QUOTE_CHARS_MAX, Quote, REASON_CHARS_MAX, RawAnswer, RunFocus, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX,
+    TransientError, VerdictRecord,
 };
 use crate::trajectory::QuotePlace;
 
@@ -11,9 +12,18 @@ use crate::trajectory::QuotePlace;
 /// that it names, and that place must be in the entry's step. Texts must be within their limits, and verdicts
 /// must be about presented memories. Of several verdicts on one memory, the strongest is kept.
 pub fn check_answer(brief: &InvestigationBrief, answer: RawAnswer) -> CheckedAnswer {
-    let RawAnswer { mut findings, mut verdicts, fault, mut transients, mut contradictions, mut failures } =
-        answer;
-    let before = findings.len() + verdicts.len() + transients.len() + contradictions.len() + failures.len();
+    let RawAnswer {
+        mut findings, mut verdicts, fault, mut transients, mut contradictions, mut failures, ..
+    } = answer;
+    let (mut focus, mut causes) = (answer.focus, answer.causes);
+    let count_quotes = |focus: &Option<RunFocus>| focus.as_ref().map_or(0, |focus| focus.quotes.len());
+    let before = findings.len()
+        + verdicts.len()
+        + transients.len()
+        + contradictions.len()
+        + failures.len()
+        + causes.len()
+        + count_quotes(&focus);
     // Invalid entries are dropped before the list is cut, so they do not take up places of valid ones.
     findings.retain(|finding| is_valid_finding(brief, finding));
     findings.truncate(FINDINGS_MAX);
@@ -33,12 +43,46 @@ pub fn check_answer(brief: &InvestigationBrief, answer: RawAnswer) -> CheckedAns
     for failure in &mut failures {
         failure.origin = EvidenceOrigin::of_run(&brief.run, failure.origin.source.take());
     }
-    let kept = findings.len() + verdicts.len() + transients.len() + contradictions.len() + failures.len();
+    causes
+        .retain(|cause| is_verbatim_quote(brief, &cause.quote) && fits_chars(&cause.text, REASON_CHARS_MAX));
+    causes.truncate(FINDINGS_MAX);
+    if let Some(focus) = &mut focus {
+        check_focus(brief, focus);
+    }
+    let kept = findings.len()
+        + verdicts.len()
+        + transients.len()
+        + contradictions.len()
+        + failures.len()
+        + causes.len()
+        + count_quotes(&focus);
     let dropped = u32::try_from(before - kept).unwrap_or(u32::MAX);
     let fault = fault.filter(|fault| is_valid_fault(brief, fault));
-    // The caller, which called the engine, names it.
-    let engine = String::new();
-    CheckedAnswer { engine, findings, verdicts, fault, transients, contradictions, failures, dropped }
+    CheckedAnswer {
+        engine: answer.engine,
+        findings,
+        verdicts,
+        fault,
+        transients,
+        contradictions,
+        failures,
+        focus,
+        causes,
+        model_note: answer.model_note.map(|note| shorten(&note, REASON_CHARS_MAX)),
+        dropped: dropped.saturating_add(answer.dropped),
+    }
+}
+
+/// Shortens the texts of an answer to a question, and drops the quotes that the run does not contain.
+fn check_focus(brief: &InvestigationBrief, focus: &mut RunFocus) {
+    focus.text = shorten(&focus.text, CONTENT_CHARS_MAX);
+    focus.open = focus.open.take().map(|open| shorten(&open, REASON_CHARS_MAX));
+    focus.quotes.retain(|quote| is_verbatim_quote(brief, quote));
+    focus.quotes.truncate(FOCUS_QUOTES_MAX);
+}
+
+fn shorten(text: &str, chars_max: usize) -> String {
+    text.chars().take(chars_max).collect()
 }
 
 fn is_valid_fault(brief: &InvestigationBrief, fault: &Fault) -> bool {

@@ -8,12 +8,12 @@
 use std::iter;
 
 use jiff::Timestamp;
-use retro_gate::{Speaker, is_plain_name, quote_as_data};
-use serde::{Deserialize, Serialize};
+use retro_gate::{Speaker, quote_as_data};
 
 use crate::audience::{Audience, RunRepository};
 use crate::finding::{
-    Advice, EvidenceOrigin, LessonCue, QUOTE_CHARS_MAX, Quote, TITLE_CHARS_MAX, format_advice, format_title,
+    Advice, EvidenceOrigin, LessonCue, LessonFieldError, QUOTE_CHARS_MAX, Quote, SavedChange, StatedFields,
+    TITLE_CHARS_MAX, format_advice, format_title, stated_form,
 };
 use crate::gate::{GateDecision, judge_lesson, refused_quote_reason};
 use crate::id::{MemoryId, RunId, Step, WorkflowKey};
@@ -32,29 +32,8 @@ use crate::weight::Weight;
 pub const SAVED_PER_RUN_MAX: usize = 10;
 /// Maximum number of tentative memories of a workflow that agents have saved and no other run has shown yet.
 pub const SAVED_PER_WORKFLOW_MAX: usize = 200;
-/// Maximum length of an argument's value, in characters.
-const VALUE_CHARS_MAX: usize = 64;
-/// Maximum number of words of a call that is to come first.
-const CALL_WORDS_MAX: usize = 4;
 /// Maximum length of the cause that an agent gives, in characters.
 pub const CAUSE_CHARS_MAX: usize = 240;
-
-/// What is to be changed in a call, according to an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum SavedChange {
-    /// `argument` gets the value `good`, instead of `bad` if that is given.
-    SetArgument,
-    /// `argument` was missing.
-    AddArgument,
-    /// `argument` is left out.
-    DropArgument,
-    /// The tool `good` is called instead.
-    UseTool,
-    /// `good` is called first: a tool, or a command of up to four words.
-    CallFirst,
-}
 
 /// Fields of a lesson, as an agent states them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,16 +60,6 @@ pub struct LessonFields {
     pub cause: Option<String>,
 }
 
-/// Error for a field of a lesson that an agent states.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{field}` {problem}")]
-pub struct LessonFieldError {
-    /// Name of the field.
-    pub field: &'static str,
-    /// What is the matter with it, and what to do.
-    pub problem: String,
-}
-
 /// A lesson that an agent states, as the sentence that is built from its fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedLesson {
@@ -111,14 +80,21 @@ pub struct SavedLesson {
 impl SavedLesson {
     /// Builds the lesson. Fails if a field is missing or is not what it should be.
     pub fn from_fields(key: &WorkflowKey, fields: LessonFields) -> Result<Self, LessonFieldError> {
-        let (form, avoid) = form_of(&fields)?;
+        let (form, avoid) = stated_form(&StatedFields {
+            change: fields.change,
+            tool: &fields.tool,
+            argument: fields.argument.as_deref(),
+            bad: fields.bad.as_deref(),
+            good: fields.good.as_deref(),
+        })?;
         let LessonFields { step, run, repository, change, tool, argument, error, cause, .. } = fields;
         let error = bounded("error_quote", &error, QUOTE_CHARS_MAX)?;
         let cause = cause.map(|cause| bounded("cause", &cause, CAUSE_CHARS_MAX)).transpose()?;
         let advice = Advice::When(format_advice(&[&form], avoid.as_deref()));
         let title = format_title(&tool, &error, &advice, &[]);
         let title = title.filter(|title| title.chars().count() <= TITLE_CHARS_MAX);
-        let title = title.ok_or_else(|| invalid("good", "makes the sentence of the lesson too long"))?;
+        let title = title
+            .ok_or_else(|| LessonFieldError::new("good", "makes the sentence of the lesson too long"))?;
         let answered = quote_as_data(&error, Speaker::Tool, &[], QUOTE_CHARS_MAX);
         let content = answered.map_or_else(
             || format!("`{tool}` failed with an error that is not quoted here."),
@@ -156,67 +132,15 @@ impl SavedLesson {
     }
 }
 
-fn invalid(field: &'static str, problem: impl Into<String>) -> LessonFieldError {
-    LessonFieldError { field, problem: problem.into() }
-}
-
 fn bounded(field: &'static str, text: &str, chars_max: usize) -> Result<String, LessonFieldError> {
     let text = text.trim();
     match text.chars().count() {
-        0 => Err(invalid(field, "is empty")),
+        0 => Err(LessonFieldError::new(field, "is empty")),
         long if long > chars_max => {
-            Err(invalid(field, format!("is {long} characters long; at most {chars_max}")))
+            Err(LessonFieldError::new(field, format!("is {long} characters long; at most {chars_max}")))
         }
         _ => Ok(text.to_owned()),
     }
-}
-
-/// Returns the form of what is to be done, as in `LessonCue::prefer`, and what it replaces.
-fn form_of(fields: &LessonFields) -> Result<(String, Option<String>), LessonFieldError> {
-    named("tool", Some(&fields.tool))?;
-    let argument = || named("argument", fields.argument.as_ref());
-    Ok(match fields.change {
-        SavedChange::SetArgument => {
-            let (argument, good) = (argument()?, value("good", fields.good.as_ref())?);
-            let bad = fields.bad.as_ref().map(|bad| value("bad", Some(bad))).transpose()?;
-            (format!("`{argument}` = `{good}`"), bad.map(|bad| format!("`{argument}` = `{bad}`")))
-        }
-        SavedChange::AddArgument => (format!("with `{}`", argument()?), None),
-        SavedChange::DropArgument => (format!("without `{}`", argument()?), None),
-        SavedChange::UseTool => (format!("tool `{}`", named("good", fields.good.as_ref())?), None),
-        SavedChange::CallFirst => (format!("first `{}`", call("good", fields.good.as_ref())?), None),
-    })
-}
-
-fn given<'f>(field: &'static str, text: Option<&'f String>) -> Result<&'f str, LessonFieldError> {
-    text.map(String::as_str).ok_or_else(|| invalid(field, "is missing; this change needs it"))
-}
-
-/// Returns a name of a tool or an argument.
-fn named<'f>(field: &'static str, text: Option<&'f String>) -> Result<&'f str, LessonFieldError> {
-    let text = given(field, text)?;
-    let problem = "is no plain name: letters, digits and `_.-/:`, no sentence and no address";
-    if is_plain_name(text) { Ok(text) } else { Err(invalid(field, problem)) }
-}
-
-/// Returns a value of an argument: one word, which is a number, a date or a plain name.
-fn value<'f>(field: &'static str, text: Option<&'f String>) -> Result<&'f str, LessonFieldError> {
-    let text = given(field, text)?;
-    let is_word = (1..=VALUE_CHARS_MAX).contains(&text.len())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-/:+@#".contains(c));
-    let is_plain = !text.chars().any(char::is_alphabetic) || is_plain_name(text.trim_start_matches('#'));
-    let problem = format!("is no plain value: one word of at most {VALUE_CHARS_MAX} characters, no address");
-    if is_word && is_plain { Ok(text) } else { Err(invalid(field, problem)) }
-}
-
-/// Returns a call: a tool, or a program with a few words.
-fn call<'f>(field: &'static str, text: Option<&'f String>) -> Result<&'f str, LessonFieldError> {
-    let text = given(field, text)?;
-    let words: Vec<&str> = text.split(' ').collect();
-    let is_plain = |word: &&str| is_plain_name(word.trim_start_matches('-'));
-    let problem = format!("is no plain call: a tool, or a command of at most {CALL_WORDS_MAX} plain words");
-    let fits = words.len() <= CALL_WORDS_MAX && words.iter().all(is_plain);
-    if fits { Ok(text) } else { Err(invalid(field, problem)) }
 }
 
 /// Stored facts from which a lesson is saved, read under the workflow lock.

@@ -74,6 +74,7 @@ fn brief() -> InvestigationBrief {
         trajectory: Trajectory { turns: vec![turn("main"), turn("review")] },
         memories: vec![brief_memory("shown", true), brief_memory("known", false)],
         earlier: Vec::new(),
+        focus: None,
     }
 }
 

@@ -324,7 +324,7 @@ pub async fn two_holders_that_finish_at_once_leave_one_result(database: &Databas
     assert_fenced(&unknown);
 }
 
-async fn make_investigation_due(scenario: &Scenario<'_>) {
+pub(super) async fn make_investigation_due(scenario: &Scenario<'_>) {
     scenario.count_runs(&["a", "b"]).await;
     assert_eq!(scenario.draw_sample().await, CommitResult::Done);
 }
@@ -345,6 +345,6 @@ fn sort_memories(mut memories: Vec<retro_core::memory::Memory>) -> Vec<retro_cor
 }
 
 #[track_caller]
-fn assert_fenced(answer: &Result<()>) {
+pub(super) fn assert_fenced(answer: &Result<()>) {
     assert!(matches!(answer, Err(StoreError::Fenced { .. })), "{answer:?}");
 }

@@ -31,6 +31,7 @@ pub mod investigate;
 pub mod kill_switch;
 pub mod manual;
 pub mod metrics;
+pub mod model_calls;
 pub mod operator;
 pub mod outcomes;
 pub mod prompts;
@@ -142,6 +143,12 @@ macro_rules! conformance {
                 finishing_makes_the_next_due_and_the_last_one_settles
                 a_failed_investigation_is_replaced_from_the_window
                 two_holders_that_finish_at_once_leave_one_result
+            }
+            model_calls {
+                a_call_is_found_by_whoever_takes_over
+                an_old_holder_stores_no_call
+                spending_is_summed_by_investigation_retrospective_and_day
+                calls_are_purged_with_the_journals
             }
             close {
                 closing_stores_changes_memories_report_and_messages_together

@@ -294,7 +294,7 @@ pub async fn purging_is_bounded_and_two_at_once_purge_what_one_would_have(databa
 }
 
 /// Purges a stage until nothing is due, and returns the number of purged rows.
-async fn purge_all(database: &Database, stage: RetentionStage, age_s: u64) -> u64 {
+pub(super) async fn purge_all(database: &Database, stage: RetentionStage, age_s: u64) -> u64 {
     let mut rows = 0;
     for _ in 0..20 {
         let purged = database.two.purge_stage(stage, age_s, ALL).await.expect("purging");

@@ -170,7 +170,12 @@ impl<'a> Scenario<'a> {
         claim: &Claim,
         result: &InvestigationResult,
     ) -> crate::Result<()> {
-        let timing = InvestigationTiming { attempts: 99, duration_ms: u64::MAX, cost_usd: 0.25 };
+        let timing = InvestigationTiming {
+            attempts: 99,
+            duration_ms: u64::MAX,
+            cost_usd: 0.25,
+            ..InvestigationTiming::default()
+        };
         self.store.finish_investigation(claim, result, timing, &decide_finish).await
     }
 

@@ -12,6 +12,12 @@ const ANSWER_S: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
 /// Histogram bounds for the durations of investigations, in seconds. Heuristics take milliseconds, and a model
 /// takes minutes.
 const INVESTIGATION_S: &[f64] = &[0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 3600.0];
+/// Histogram bounds for tokens, as the GenAI conventions of OpenTelemetry advise.
+const GEN_AI_TOKEN_BOUNDS: &[f64] =
+    &[1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0];
+/// Histogram bounds for the durations of model calls, in seconds, as the same conventions advise, up to the waits for an
+/// endpoint that is away.
+const GEN_AI_S: &[f64] = &[0.01, 0.04, 0.16, 0.64, 2.56, 10.24, 40.96, 81.92, 163.84, 655.36];
 /// Histogram bounds for the time from an event to the memory that it confirms, in seconds. This is the time
 /// in which the window fills, from a second to a month.
 const LEARNING_S: &[f64] =
@@ -153,6 +159,17 @@ instruments! {
     TRACES_WAITING: Gauge[] = "retro.traces.waiting", "{trace}";
     /// Time since the last span of the trace that has waited longest without one; 0 if none waits.
     TRACES_WAITING_AGE: Gauge[] = "retro.traces.waiting.age", "s";
+    /// Tokens that calls of a language model used, by direction: input (cached ones included) or output. Calls that failed
+    /// count too, as far as the endpoint told.
+    GEN_AI_TOKENS: Histogram["gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.token.type"] = "gen_ai.client.token.usage", "{token}", GEN_AI_TOKEN_BOUNDS;
+    /// Duration of a call of a language model with its retries and waits, by the kind of its failure: unavailable,
+    /// misconfigured, rejected or unreadable; empty if it was answered.
+    GEN_AI_DURATION: Histogram["gen_ai.operation.name", "gen_ai.provider.name", "error.type"] = "gen_ai.client.operation.duration", "s", GEN_AI_S;
+    /// Current pause of the circuit breaker in front of the language model; 0 while it answers.
+    MODEL_CIRCUIT_OPEN: Gauge[] = "retro.model.circuit_open", "s";
+    /// Investigations for which a language model is configured: with the model, or by the heuristics alone because it was
+    /// unavailable or over_budget.
+    MODEL_INVESTIGATIONS: Counter["retro.outcome"] = "retro.model.investigations", "{investigation}";
 
     /// GitHub webhooks by outcome: accepted, ping, ignored (an unused event or action), incomplete (a required
     /// field is missing or has another shape), unmapped (the repository belongs to no tenant), unsigned, refused

@@ -57,7 +57,7 @@ pub(crate) async fn claim_next(
         now_ms!(),
         " + $2 * 1000
          WHERE tenant = $4 AND retrospective = $5 AND number = $6
-         RETURNING tenant, retrospective, number, ordinal, run_id, token, attempts, $7 AS taken_over"
+         RETURNING tenant, retrospective, number, ordinal, run_id, token, attempts, last_error, $7 AS taken_over"
     );
     let found: Option<(String, String, i64, bool)> =
         sqlx::query_as(FIND).fetch_optional(&mut *connection).await.on_table("investigations")?;

@@ -185,10 +185,10 @@ impl InvestigatorStore for Store {
     }
 }
 
-type Statement = sqlx::query::Query<'static, Database, <Database as sqlx::Database>::Arguments>;
+pub(crate) type Statement = sqlx::query::Query<'static, Database, <Database as sqlx::Database>::Arguments>;
 
 /// Builds a statement with the claim's key and token bound to its first four parameters.
-fn bind_claim(sql: &'static str, claim: &Claim) -> Statement {
+pub(crate) fn bind_claim(sql: &'static str, claim: &Claim) -> Statement {
     let Claim { retrospective, number, token, .. } = claim;
     sqlx::query(sql)
         .bind(retrospective.key.tenant.as_str().to_owned())
@@ -199,7 +199,7 @@ fn bind_claim(sql: &'static str, claim: &Claim) -> Statement {
 
 /// Locks a claimed investigation until the transaction ends, so the claim cannot be taken over before the
 /// transaction has written. Fails with [`StoreError::Fenced`] if the claim is no longer valid.
-async fn hold_claim(connection: &mut Connection, claim: &Claim) -> Result<()> {
+pub(crate) async fn hold_claim(connection: &mut Connection, claim: &Claim) -> Result<()> {
     const HOLD: &str = concat!(
         "SELECT number FROM investigations
          WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL",
@@ -248,7 +248,10 @@ async fn end_investigation(
     timing: InvestigationTiming,
 ) -> Result<()> {
     const END: &str = concat!(
-        "UPDATE investigations SET lease_ms = NULL, ended_token = $4, result = $5, cost_usd = $6, ended_ms = ",
+        "UPDATE investigations SET lease_ms = NULL, ended_token = $4, result = $5, cost_usd = $6 + (
+             SELECT coalesce(sum(cost_micro_usd), 0) / 1000000.0 FROM model_calls
+             WHERE tenant = $1 AND retrospective = $2 AND number = $3
+         ), ended_ms = ",
         now_ms!(),
         " WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL"
     );

@@ -15,9 +15,18 @@ pub(crate) async fn list_investigations(
     id: RetrospectiveId,
 ) -> Result<Vec<(Investigation, InvestigationTiming)>> {
     const LOAD: &str = "
-        SELECT retrospective, number, ordinal, run_id, replacement, result, attempts, claimed_ms, ended_ms,
-            cost_usd
-        FROM investigations WHERE tenant = $1 AND retrospective = $2 ORDER BY number";
+        SELECT one.retrospective, one.number, ordinal, run_id, replacement, result, attempts, claimed_ms, ended_ms,
+            cost_usd, coalesce(paid.calls, 0) AS model_calls, coalesce(paid.unpriced, 0) AS unpriced_calls,
+            coalesce(paid.input, 0) AS input_tokens, coalesce(paid.cached, 0) AS cached_tokens,
+            coalesce(paid.output, 0) AS output_tokens
+        FROM investigations AS one
+        LEFT JOIN (
+            SELECT number, count(*) AS calls, count(*) - count(cost_micro_usd) AS unpriced,
+                CAST(sum(input_tokens) AS BIGINT) AS input, CAST(sum(cached_tokens) AS BIGINT) AS cached,
+                CAST(sum(output_tokens) AS BIGINT) AS output
+            FROM model_calls WHERE tenant = $1 AND retrospective = $2 GROUP BY number
+        ) AS paid ON paid.number = one.number
+        WHERE one.tenant = $1 AND one.retrospective = $2 ORDER BY one.number";
     let rows: Vec<InvestigationRecord> = sqlx::query_as(LOAD)
         .bind(tenant.as_str())
         .bind(id.to_string())

@@ -34,6 +34,7 @@ mod losses;
 mod manual;
 mod memory;
 mod metrics;
+mod model_calls;
 mod object_ref;
 mod operator;
 mod outbox;

@@ -332,10 +332,23 @@ async fn purge_journals(connection: &mut Connection, age_s: i64, limit: i64) -> 
         skip_locked!("batch"),
         ")"
     );
+    const CALLS: &str = concat!(
+        "DELETE FROM model_calls WHERE (tenant, retrospective, number, position) IN (
+            SELECT one.tenant, one.retrospective, one.number, one.position FROM model_calls AS one
+            JOIN retrospectives AS whole ON whole.tenant = one.tenant AND whole.id = one.retrospective
+            WHERE one.written_ms <= ",
+        cutoff!(),
+        " AND whole.state IN ('closed', 'failed', 'cancelled')
+            ORDER BY one.written_ms LIMIT $2",
+        skip_locked!("one"),
+        ")"
+    );
     let journals = delete_rows(connection, "journal", JOURNALS, age_s, limit).await?;
     let left = limit.saturating_sub_unsigned(journals);
     let batches = delete_rows(connection, "mutation_batches", BATCHES, age_s, left).await?;
-    Ok(purged_rows(journals + batches, limit))
+    let left = left.saturating_sub_unsigned(batches);
+    let calls = delete_rows(connection, "model_calls", CALLS, age_s, left).await?;
+    Ok(purged_rows(journals + batches + calls, limit))
 }
 
 async fn purge_messages(connection: &mut Connection, age_s: i64, limit: i64) -> Result<PurgeResult> {

@@ -22,6 +22,7 @@ pub(crate) struct ClaimRecord {
     run_id: String,
     token: i64,
     attempts: i64,
+    last_error: Option<String>,
     taken_over: bool,
 }
 
@@ -44,6 +45,8 @@ pub(crate) struct ClaimedInvestigation {
     pub(crate) attempt: u32,
     /// `true` if the investigation was taken over from a worker whose lease had expired.
     pub(crate) taken_over: bool,
+    /// Reason why the last attempt failed; `None` if none failed.
+    pub(crate) last_error: Option<String>,
 }
 
 impl ClaimRecord {
@@ -59,6 +62,7 @@ impl ClaimRecord {
             token: place.parse_unsigned(self.token)?,
             attempt: place.parse_unsigned(self.attempts)?,
             taken_over: self.taken_over,
+            last_error: self.last_error.clone(),
         })
     }
 }
@@ -119,6 +123,7 @@ pub(crate) fn build_claim(claimed: &ClaimedInvestigation, parts: ClaimParts) -> 
         memories,
         earlier,
         journal,
+        last_error: claimed.last_error.clone(),
     }
 }
 

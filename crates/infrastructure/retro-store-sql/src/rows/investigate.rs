@@ -1,6 +1,7 @@
 //! Converts rows of `investigations` and detects writes under an outdated lease.
 
 use retro_core::id::{Ordinal, RetrospectiveId};
+use retro_core::model_use::TokenUsage;
 use retro_core::report::InvestigationTiming;
 use retro_core::retrospective::{Investigation, Retrospective};
 use retro_core::sample::Sample;
@@ -48,6 +49,11 @@ pub(crate) struct InvestigationRecord {
     claimed_ms: Option<i64>,
     ended_ms: Option<i64>,
     cost_usd: Option<f64>,
+    model_calls: i64,
+    unpriced_calls: i64,
+    input_tokens: i64,
+    cached_tokens: i64,
+    output_tokens: i64,
 }
 
 /// Row of the attempts at an investigation: its number, attempts, worker, end of the lease and last error.
@@ -86,6 +92,13 @@ impl InvestigationRecord {
             // A clock that was set back yields a negative duration, which must not make the report invalid.
             duration_ms: u64::try_from(lasted).unwrap_or(0),
             cost_usd: self.cost_usd.unwrap_or(0.0),
+            model_calls: place.parse_unsigned(self.model_calls)?,
+            unpriced_calls: place.parse_unsigned(self.unpriced_calls)?,
+            tokens: TokenUsage {
+                input_tokens: place.parse_unsigned(self.input_tokens)?,
+                cached_tokens: place.parse_unsigned(self.cached_tokens)?,
+                output_tokens: place.parse_unsigned(self.output_tokens)?,
+            },
         };
         Ok((one, timing))
     }

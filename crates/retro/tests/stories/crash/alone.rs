@@ -7,13 +7,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use retro_core::attribution::Attribution;
 use retro_core::id::Tenant;
+use retro_core::model_use::TokenUsage;
 use retro_core::trace_collection::{SpanOutline, TraceWaits};
 use retro_fault::Label;
 use retro_store::broker::{LossKey, RepublishScope, StreamObservation};
 use retro_store::retention::RetentionStage;
 use retro_store::{
     AddSpansResult, AddedTrace, ArrivingSpan, ArrivingTrace, AuditAction, CollectionBounds, CollectionRules,
-    CompressedDocument, DeliveryPosition, Redelivery, Store, TraceEnd,
+    CompressedDocument, DeliveryPosition, ModelCall, ModelCallResult, Redelivery, Store, TraceEnd,
 };
 use retro_store_sql::{PostgresStore, SqliteStore};
 use tokio::process::Command;
@@ -23,8 +24,9 @@ use super::commands::open_investigation;
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, build_correcting_runs, run_command};
 
-pub(super) const LABELS: [Label; 18] = [
+pub(super) const LABELS: [Label; 19] = [
     Label::HeartbeatCommit,
+    Label::ModelCallCommit,
     Label::RetryCommit,
     Label::ReleaseCommit,
     Label::AuditCommit,
@@ -44,7 +46,7 @@ pub(super) const LABELS: [Label; 18] = [
     Label::TracesPurgeCommit,
 ];
 /// Number of labels, at the front of the list, that need a claim.
-const CLAIM_LABELS: usize = 3;
+const CLAIM_LABELS: usize = 4;
 /// Environment variables that pass the step and the database to the separate process.
 const STEP_VARIABLE: &str = "CRASH_STEP";
 const DATABASE_VARIABLE: &str = "CRASH_DATABASE";
@@ -248,10 +250,22 @@ async fn update_claim(store: &dyn Store, label: Label) {
     };
     let done = match label {
         Label::HeartbeatCommit => store.extend_lease(&claim, 1).await,
+        Label::ModelCallCommit => store.append_model_call(&claim, &answered_call()).await,
         Label::RetryCommit => store.schedule_retry(&claim, 0, "the test wants it so").await,
         _ => store.release_claim(&claim).await,
     };
     done.expect("the claim is still valid");
+}
+
+fn answered_call() -> ModelCall {
+    ModelCall {
+        prompt: "a prompt".to_owned(),
+        model: "small".to_owned(),
+        result: ModelCallResult::Answered(serde_json::json!({"stop": "complete"})),
+        usage: TokenUsage::default(),
+        cost_micro_usd: None,
+        duration_ms: 1,
+    }
 }
 
 async fn purge_stage(store: &dyn Store, stage: RetentionStage) {

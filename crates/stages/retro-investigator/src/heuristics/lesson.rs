@@ -128,7 +128,7 @@ fn failing_line<'a>(failing: &Call<'a>) -> &'a str {
 }
 
 /// Describes a call that was answered with the line of an error.
-fn describe_failure(failing: &Call<'_>, line: &str, worked: &[&str]) -> String {
+pub(super) fn describe_failure(failing: &Call<'_>, line: &str, worked: &[&str]) -> String {
     let answered = match quote_as_data(line, Speaker::Tool, worked, SHOWN_CHARS_MAX) {
         Some(words) => format!("answered “{words}”"),
         None => "answered with an error that is not quoted here".to_owned(),

@@ -65,7 +65,13 @@ fn run(calls: &[Told<'_>]) -> InvestigationBrief {
         memories: RunMemories::default(),
         self_feedback: Vec::new(),
     };
-    InvestigationBrief { run, trajectory: Trajectory { turns }, memories: Vec::new(), earlier: Vec::new() }
+    InvestigationBrief {
+        run,
+        trajectory: Trajectory { turns },
+        memories: Vec::new(),
+        earlier: Vec::new(),
+        focus: None,
+    }
 }
 
 /// Returns the findings and verdicts, and asserts that the core accepts all of them.

@@ -43,6 +43,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("retro-gate", Layer::Text),
     ("retro-core", Layer::Core),
     ("retro-consumer", Layer::Port),
+    ("retro-model", Layer::Port),
     ("retro-events", Layer::Port),
     ("retro-fault", Layer::Port),
     ("retro-store", Layer::Port),
@@ -54,6 +55,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("retro-embed", Layer::Adapter),
     ("retro-fetch", Layer::Adapter),
     ("retro-github-api", Layer::Adapter),
+    ("retro-llm", Layer::Adapter),
     ("retro-store-sql", Layer::Adapter),
     ("retro-counter", Layer::Consumer),
     ("retro-reviewer", Layer::Consumer),
@@ -131,6 +133,11 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
     ("rusqlite", &[], "the stores use sqlx"),
     ("async-nats", &["retro-bus", "retro-checker", "retro-bench"], "only the bus talks to the broker"),
     ("rmcp", &["retro-mcp"], "it takes long to compile, so one crate has it that few depend on"),
+    (
+        "retro-model",
+        &["retro-investigator", "retro-llm", "retro-testkit", "retro"],
+        "a model is never trusted, so only who checks its answers may ask it",
+    ),
     (
         "opentelemetry_sdk",
         &["retro-telemetry"],

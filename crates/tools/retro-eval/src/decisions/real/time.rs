@@ -63,7 +63,7 @@ fn time_investigation(run: &ConvertedRun) -> Result<InvestigationTiming> {
     let trajectory =
         atif::from_slice(&document.into()).map_err(|rejection| anyhow::anyhow!("{rejection}"))?;
     let brief: InvestigationBrief =
-        InvestigationBrief { run: facts, trajectory, memories: Vec::new(), earlier: Vec::new() };
+        InvestigationBrief { run: facts, trajectory, memories: Vec::new(), earlier: Vec::new(), focus: None };
     let began = Instant::now();
     let answer = investigate_run(&brief);
     let ms = began.elapsed().as_secs_f64() * 1e3;

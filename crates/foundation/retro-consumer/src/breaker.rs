@@ -1,6 +1,6 @@
-//! Circuit breaker in front of an embedder.
+//! Circuit breaker in front of an endpoint.
 //!
-//! A call to an endpoint that does not respond takes the whole timeout, and one decision calls twice. After
+//! A call to an endpoint that does not respond takes the whole timeout. After
 //! some consecutive failures, the circuit therefore opens, and no calls are made for a time. Then one probe
 //! is allowed, and the wait doubles while probes fail. A cancelled probe reports nothing. Another probe still
 //! follows, because the next wait starts when a probe is allowed, not when it ends.
@@ -12,17 +12,24 @@ use tokio::time::Instant;
 
 /// Number of consecutive failures that open the circuit. One failure may be a coincidence, and two may come
 /// from one restart that affected two decisions.
-pub(crate) const FAILURES_MAX: u32 = 3;
+const FAILURES_MAX: u32 = 3;
 /// Wait before the first probe of an open circuit, equal to the default timeout of one call.
-pub(crate) const FIRST_WAIT: Duration = Duration::from_secs(5);
+const FIRST_WAIT: Duration = Duration::from_secs(5);
 /// Maximum wait before a probe. Calls to a dead endpoint then take at most a sixtieth of the time, and an
 /// endpoint that recovers is used within five minutes.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// Circuit breaker of one embedder, shared by all its callers.
-#[derive(Debug, Default)]
-pub(crate) struct CircuitBreaker {
+/// Circuit breaker of one endpoint, shared by all its callers.
+#[derive(Debug)]
+pub struct CircuitBreaker {
+    failures_max: u32,
     state: Mutex<State>,
+}
+
+impl Default for CircuitBreaker {
+    fn default() -> Self {
+        Self::opening_after(FAILURES_MAX)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -39,7 +46,7 @@ struct OpenCircuit {
 
 /// Permission to make one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CallPermission {
+pub enum CallPermission {
     /// The circuit is closed, so calls are allowed.
     Allowed,
     /// The circuit is half-open, and this one call is allowed as a probe.
@@ -49,8 +56,13 @@ pub(crate) enum CallPermission {
 }
 
 impl CircuitBreaker {
+    /// Creates a circuit breaker that opens after this many consecutive failures.
+    pub fn opening_after(failures_max: u32) -> Self {
+        Self { failures_max, state: Mutex::default() }
+    }
+
     /// Returns the permission for a call at `now`. When a wait is over, exactly one caller gets a probe.
-    pub(crate) fn request_permission(&self, now: Instant) -> CallPermission {
+    pub fn request_permission(&self, now: Instant) -> CallPermission {
         let mut state = self.lock_state();
         let Some(circuit) = &mut state.open else { return CallPermission::Allowed };
         let remaining = circuit.until.saturating_duration_since(now);
@@ -63,24 +75,31 @@ impl CircuitBreaker {
     }
 
     /// Records a successful call and closes the circuit. Returns `true` if the circuit was open.
-    pub(crate) fn record_success(&self) -> bool {
+    pub fn record_success(&self) -> bool {
         std::mem::take(&mut *self.lock_state()).open.is_some()
     }
 
     /// Records the failure of a call that had this permission. Returns the wait if the failure opened the
     /// circuit or kept it open, and `None` if calls are still allowed or an earlier failure opened the
     /// circuit.
-    pub(crate) fn record_failure(&self, turn: CallPermission, now: Instant) -> Option<Duration> {
+    pub fn record_failure(&self, turn: CallPermission, now: Instant) -> Option<Duration> {
         let mut state = self.lock_state();
         state.failures = state.failures.saturating_add(1);
         let wait = match (turn, state.open) {
-            (CallPermission::Allowed, None) if state.failures >= FAILURES_MAX => FIRST_WAIT,
+            (CallPermission::Allowed, None) if state.failures >= self.failures_max => FIRST_WAIT,
             (CallPermission::Probe, Some(circuit)) => (circuit.wait * 2).min(LONGEST_WAIT),
             // Calls in flight when the circuit opened change nothing, or each of them would extend the wait.
             _ => return None,
         };
         state.open = Some(OpenCircuit { until: now + wait, wait });
         Some(wait)
+    }
+
+    /// Keeps an open circuit open for at least `wait` from `now`, because the endpoint asked for it.
+    pub fn keep_open(&self, now: Instant, wait: Duration) {
+        if let Some(circuit) = &mut self.lock_state().open {
+            circuit.until = circuit.until.max(now + wait);
+        }
     }
 
     fn lock_state(&self) -> MutexGuard<'_, State> {

@@ -1,0 +1,275 @@
+//! Builds findings from the fields that a model states, and only from what the trace confirms.
+//!
+//! A model may invent, and text in the run may tell it what to say. So its fields are claims: the quote must be where it
+//! says, and the run itself must have made the call that the lesson advises, without a failure. The sentence is ours.
+
+use retro_core::finding::{
+    Advice, CONTENT_CHARS_MAX, CUE_CHARS_MAX, EvidenceOrigin, Finding, FindingKind, LessonCue, Quote,
+    SavedChange, StatedFields, TITLE_CHARS_MAX, format_advice, format_title, stated_form,
+};
+use retro_core::trajectory::{QuotePlace, Trajectory};
+use serde_json::Value;
+
+use super::call::{self, Call};
+use super::lesson::{describe_failure, describe_success};
+use super::lookup;
+use super::quote::{quote_at, shorten_text};
+use super::signature::error_signature;
+
+/// What a model states about a call of the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StatedFinding {
+    /// 0-based index of the turn with the quoted text.
+    pub(crate) turn: u32,
+    /// 0-based index of the call within the turn; `None` if the quote is from a message.
+    pub(crate) call: Option<u32>,
+    /// Tool that the finding is about.
+    pub(crate) tool: String,
+    /// Text that shows what went wrong, verbatim.
+    pub(crate) error_quote: String,
+    /// What is to be changed in the call; `None` if nothing is known.
+    pub(crate) change: Option<SavedChange>,
+    /// Argument that is to be changed.
+    pub(crate) argument: Option<String>,
+    /// Value of the argument that failed.
+    pub(crate) bad: Option<String>,
+    /// Value of the argument that works, or the tool or the call.
+    pub(crate) good: Option<String>,
+}
+
+/// Builds the finding that a model states. Fails with the reason if the trace does not confirm it, in words that
+/// the model may be told.
+pub(crate) fn build_stated_finding(
+    trajectory: &Trajectory,
+    stated: &StatedFinding,
+) -> Result<Finding, String> {
+    let quote = find_quote(trajectory, stated.turn, stated.call, &stated.error_quote)
+        .ok_or_else(|| format!("`error_quote` is not in turn {} as it is written", stated.turn))?;
+    let steps = call::calls_by_step(trajectory);
+    let own = trajectory.turns.get(stated.turn as usize).map(|turn| &turn.step);
+    let step = steps.iter().find(|step| Some(step.step) == own);
+    let step = step.ok_or_else(|| format!("turn {} is in no step with calls of an agent", stated.turn))?;
+    let failing = find_failing(&step.calls, stated).ok_or_else(|| {
+        format!("`tool`: the step has no call of {} at turn {} or before", stated.tool, stated.turn)
+    })?;
+    let (form, avoid, worked) = match stated.change {
+        None => (None, None, None),
+        Some(change) => {
+            let fields = StatedFields {
+                change,
+                tool: &stated.tool,
+                argument: stated.argument.as_deref(),
+                bad: stated.bad.as_deref(),
+                good: stated.good.as_deref(),
+            };
+            let (form, avoid) = stated_form(&fields).map_err(|error| error.to_string())?;
+            let worked = find_worked(&step.calls, failing, &fields)?;
+            (Some(form), avoid, Some(worked))
+        }
+    };
+    // The masked error of the call is the same in every run, so that other runs and the heuristics confirm the finding.
+    let is_answer = matches!(quote.place, QuotePlace::Answer { turn, .. } if turn == failing.turn);
+    let error = match failing.failure() {
+        Some(failure) if is_answer && !failure.error.is_empty() => failure.error.clone(),
+        _ => error_signature(quote.text.lines().next().unwrap_or_default()),
+    };
+    let advice =
+        form.as_ref().map_or(Advice::Expect, |form| Advice::When(format_advice(&[form], avoid.as_deref())));
+    let raw: Vec<&str> = worked.iter().map(|call| call.raw).collect();
+    let title = format_title(failing.tool, &error, &advice, &raw);
+    let title = title.filter(|title| title.chars().count() <= TITLE_CHARS_MAX);
+    let title = title.ok_or("the sentence of the lesson would be too long, or its error cannot be quoted")?;
+    let after = worked.map(describe_success).unwrap_or_default();
+    let content = format!("{} {after}", describe_failure(failing, &quote.text, &raw));
+    let about = stated.argument.as_ref().filter(|_| stated.change == Some(SavedChange::SetArgument));
+    Ok(Finding {
+        kind: if form.is_some() { FindingKind::Repair } else { FindingKind::Failure },
+        step: step.step.clone(),
+        subject: about.map_or_else(|| failing.subject(), |about| format!("{} {about}", failing.tool)),
+        title,
+        content: shorten_text(&content, CONTENT_CHARS_MAX),
+        cue: LessonCue {
+            tool: Some(failing.tool.to_owned()),
+            error: Some(error),
+            avoid,
+            prefer: form,
+            worked: worked.map(|call| shorten_text(call.raw, CUE_CHARS_MAX)),
+        },
+        quote,
+        contradicts: None,
+        origin: EvidenceOrigin { source: lookup::find_source(failing), ..EvidenceOrigin::default() },
+    })
+}
+
+/// Returns the quote at its place in a turn: in the answer or the arguments of the named call, or of any call, or in the
+/// message. Returns `None` if the turn does not contain it.
+pub(crate) fn find_quote(trajectory: &Trajectory, turn: u32, call: Option<u32>, text: &str) -> Option<Quote> {
+    let text = text.trim();
+    let calls = u32::try_from(trajectory.turns.get(turn as usize)?.calls.len()).unwrap_or(u32::MAX);
+    let of_calls = call
+        .into_iter()
+        .chain(0..calls)
+        .flat_map(|call| [QuotePlace::Answer { turn, call }, QuotePlace::Arguments { turn, call }]);
+    let mut places = of_calls.chain([QuotePlace::Message { turn }, QuotePlace::Reasoning { turn }]);
+    let place = places.find(|place| trajectory.text_at(*place).is_some_and(|at| at.contains(text)))?;
+    quote_at(place, text)
+}
+
+/// Returns the call that a finding is about: the named one, or the last call of the tool up to the turn.
+fn find_failing<'c, 'a>(calls: &'c [Call<'a>], stated: &StatedFinding) -> Option<&'c Call<'a>> {
+    let of_tool = |one: &&Call<'_>| one.tool == stated.tool && one.turn <= stated.turn;
+    let named = |one: &&Call<'_>| one.turn == stated.turn && Some(one.call_index) == stated.call;
+    let own = calls.iter().filter(of_tool).find(named);
+    own.or_else(|| calls.iter().rfind(of_tool))
+}
+
+/// Returns the later call of the run that did as the fields say and did not fail. Fails if there is none: what nobody did is
+/// no advice.
+fn find_worked<'c, 'a>(
+    calls: &'c [Call<'a>],
+    failing: &Call<'a>,
+    fields: &StatedFields<'_>,
+) -> Result<&'c Call<'a>, String> {
+    let place = |one: &Call<'_>| (one.turn, one.call_index);
+    let later = || calls.iter().filter(|one| place(one) > place(failing) && one.failure().is_none());
+    let same_tool = |one: &&Call<'_>| one.tool == failing.tool;
+    let argument = fields.argument.unwrap_or_default();
+    let found = match fields.change {
+        SavedChange::SetArgument => {
+            let bad = parameter(failing, argument);
+            if fields.bad.is_some_and(|stated| bad.as_deref() != Some(stated)) {
+                return Err(format!("`bad`: the call at turn {} does not have this value", failing.turn));
+            }
+            let is_good = |one: &&Call<'_>| {
+                bad.as_deref() != fields.good && parameter(one, argument).as_deref() == fields.good
+            };
+            later().filter(same_tool).find(is_good)
+        }
+        SavedChange::AddArgument => {
+            let was_missing = parameter(failing, argument).is_none();
+            later().filter(same_tool).find(|one| was_missing && parameter(one, argument).is_some())
+        }
+        SavedChange::DropArgument => {
+            let was_there = parameter(failing, argument).is_some();
+            later().filter(same_tool).find(|one| was_there && parameter(one, argument).is_none())
+        }
+        SavedChange::UseTool => later().find(|one| Some(one.tool) == fields.good && one.tool != failing.tool),
+        SavedChange::CallFirst => {
+            let first = fields.good.unwrap_or_default();
+            let is_first = |one: &&Call<'_>| {
+                let command = one.arguments.as_command().map(|command| command.text.trim());
+                one.tool == first || command.is_some_and(|text| starts_with_words(text, first))
+            };
+            let first = later().find(is_first);
+            first.and_then(|first| later().filter(same_tool).find(|one| place(one) > place(first)))
+        }
+    };
+    found.ok_or_else(|| "no later call of the run did so without a failure; leave `change` out".to_owned())
+}
+
+fn starts_with_words(text: &str, words: &str) -> bool {
+    text.strip_prefix(words).is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+}
+
+/// Returns the value of a parameter of a call as text; `None` if the call does not have it.
+fn parameter(call: &Call<'_>, name: &str) -> Option<String> {
+    Some(match call.arguments.parameters()?.get(name)? {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use retro_core::id::Step;
+    use retro_core::trajectory::{ToolCall, Turn, TurnSource};
+
+    use super::*;
+
+    fn run(calls: &[(&str, &str, &str)]) -> Trajectory {
+        let turn = |(tool, arguments, answer): &(&str, &str, &str)| Turn {
+            step: Step::main(),
+            agentic: true,
+            entry: None,
+            at: None,
+            source: TurnSource::Agent,
+            message: format!("I call {tool}."),
+            reasoning: String::new(),
+            calls: vec![ToolCall {
+                tool: (*tool).to_owned(),
+                arguments: (*arguments).to_owned(),
+                answer: Some((*answer).to_owned()),
+                failed: None,
+            }],
+        };
+        Trajectory { turns: calls.iter().map(turn).collect() }
+    }
+
+    /// A search that finds nothing, which is no failure to the heuristics, and then finds something.
+    fn bookings() -> Trajectory {
+        run(&[
+            ("find_bookings", r#"{"day":"03/04/2026","desk":7}"#, r#"{"items":[],"total":0}"#),
+            ("open_desk", r#"{"desk":7}"#, "opened"),
+            ("find_bookings", r#"{"day":"2026-04-03","desk":7,"all":true}"#, r#"{"items":["b1"],"total":1}"#),
+        ])
+    }
+
+    fn stated(change: SavedChange, argument: &str, bad: Option<&str>, good: Option<&str>) -> StatedFinding {
+        StatedFinding {
+            turn: 0,
+            call: Some(0),
+            tool: "find_bookings".to_owned(),
+            error_quote: r#""items":[]"#.to_owned(),
+            change: Some(change),
+            argument: Some(argument.to_owned()).filter(|argument| !argument.is_empty()),
+            bad: bad.map(str::to_owned),
+            good: good.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn what_the_run_did_becomes_a_lesson_in_our_words() {
+        let run = bookings();
+        let day = stated(SavedChange::SetArgument, "day", Some("03/04/2026"), Some("2026-04-03"));
+        let found = build_stated_finding(&run, &day).unwrap();
+        assert!(
+            found.title.ends_with("set `day` to `2026-04-03` instead of `03/04/2026`."),
+            "{}",
+            found.title
+        );
+        assert_eq!((found.subject.as_str(), found.kind), ("find_bookings day", FindingKind::Repair));
+        assert_eq!(found.quote.place, QuotePlace::Answer { turn: 0, call: 0 });
+        assert!(found.content.contains("2026-04-03"), "{}", found.content);
+        for (change, argument, good, advice) in [
+            (SavedChange::AddArgument, "all", None, "pass `all` as well."),
+            (SavedChange::UseTool, "", Some("open_desk"), "call `open_desk` instead."),
+            (SavedChange::CallFirst, "", Some("open_desk"), "call `open_desk` first."),
+        ] {
+            let found = build_stated_finding(&run, &stated(change, argument, None, good)).unwrap();
+            assert!(found.title.ends_with(advice), "{}", found.title);
+        }
+        let nothing = StatedFinding { change: None, ..day };
+        let found = build_stated_finding(&run, &nothing).unwrap();
+        assert!(found.title.starts_with("Before calling `find_bookings`, expect"), "{}", found.title);
+    }
+
+    #[test]
+    fn what_the_run_did_not_do_becomes_nothing() {
+        let run = bookings();
+        let day = || stated(SavedChange::SetArgument, "day", Some("03/04/2026"), Some("2026-04-03"));
+        for (wrong, reason) in [
+            (StatedFinding { error_quote: "no such words".to_owned(), ..day() }, "`error_quote`"),
+            (StatedFinding { turn: 9, ..day() }, "`error_quote`"),
+            (StatedFinding { tool: "rm".to_owned(), ..day() }, "`tool`"),
+            (StatedFinding { good: Some("2026-04-04".to_owned()), ..day() }, "no later call"),
+            (StatedFinding { bad: Some("x".to_owned()), ..day() }, "`bad`"),
+            (StatedFinding { good: Some("run curl evil.example".to_owned()), ..day() }, "`good`"),
+            (stated(SavedChange::UseTool, "", None, Some("wipe_disk")), "no later call"),
+            (stated(SavedChange::CallFirst, "", None, Some("curl evil")), "no later call"),
+            (stated(SavedChange::DropArgument, "desk", None, None), "no later call"),
+        ] {
+            let refused = build_stated_finding(&run, &wrong).unwrap_err();
+            assert!(refused.contains(reason), "{refused}: {wrong:?}");
+        }
+    }
+}

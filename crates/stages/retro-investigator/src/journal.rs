@@ -1,0 +1,41 @@
+//! The calls of models of one investigation: what was paid for, and where new answers are stored before they are used.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use retro_core::model_use::ModelSpending;
+use retro_store::{Claim, InvestigatorStore, ModelCall, StoreError};
+
+/// Calls of models of one investigation.
+#[async_trait]
+pub trait CallJournal: Send + Sync + 'static {
+    /// Lists the calls that all attempts at the investigation made, in order.
+    async fn list_calls(&self) -> Result<Vec<ModelCall>, StoreError>;
+
+    /// Stores a call. Fails if the claim of the investigation is no longer valid.
+    async fn append_call(&self, call: &ModelCall) -> Result<(), StoreError>;
+
+    /// Sums what was spent, for the budget.
+    async fn load_spending(&self) -> Result<ModelSpending, StoreError>;
+}
+
+/// The journal of a claimed investigation, in the database.
+pub(crate) struct ClaimJournal {
+    pub(crate) store: Arc<dyn InvestigatorStore>,
+    pub(crate) claim: Claim,
+}
+
+#[async_trait]
+impl CallJournal for ClaimJournal {
+    async fn list_calls(&self) -> Result<Vec<ModelCall>, StoreError> {
+        self.store.list_model_calls(&self.claim).await
+    }
+
+    async fn append_call(&self, call: &ModelCall) -> Result<(), StoreError> {
+        self.store.append_model_call(&self.claim, call).await
+    }
+
+    async fn load_spending(&self) -> Result<ModelSpending, StoreError> {
+        self.store.load_model_spending(&self.claim).await
+    }
+}

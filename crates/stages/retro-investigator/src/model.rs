@@ -1,0 +1,129 @@
+//! Engine that asks a language model beside the heuristics.
+//!
+//! The heuristics run first. Their findings go into the prompt, the model looks into the run with tools
+//! (`conversation`, `tools`), and states what it found in fields (`answer`). A finding is built from the fields only if the
+//! trace confirms them (`heuristics/stated.rs`), and both are merged by what they say. The model's own words reach
+//! the report and no agent.
+//!
+//! A model that is away, or a budget that is used up, leaves the run to the heuristics, and the answer says so. An answer
+//! that cannot be used is a failed attempt: it is recorded, and the next prompt says what was wrong with it.
+
+mod answer;
+mod conversation;
+mod fence;
+mod prompt;
+mod tools;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use retro_consumer::run_blocking;
+use retro_core::finding::{InvestigationBrief, InvestigatorAnswer, RawAnswer};
+use retro_core::model_use::{ModelBudget, ModelPrice};
+use retro_core::report::HEURISTICS;
+use retro_model::LanguageModel;
+use retro_store::StoreError;
+use retro_telemetry::metrics::MODEL_INVESTIGATIONS;
+use tracing::{info, warn};
+
+use crate::engine::{Engine, InvestigationTask, run_heuristics};
+use crate::heuristics::judge_run_calls;
+use answer::{SubmittedAnswer, merge_answer};
+use conversation::{Conversation, ConversationEnd};
+use prompt::build_prompt;
+use tools::RunTools;
+
+/// Beginning of the reason of an attempt whose answer could not be used. The next prompt tells the model the rest.
+pub(crate) const UNUSABLE: &str = "the language model's answer is unusable: ";
+
+/// Bounds of what a model may be asked.
+#[derive(Debug, Clone)]
+pub struct ModelSettings {
+    /// Maximum number of calls in one investigation.
+    pub turns_max: u32,
+    /// Maximum number of tokens of one answer.
+    pub output_tokens_max: u32,
+    /// Price of the model; `None` if it is not known.
+    pub price: Option<ModelPrice>,
+    /// Budget of tokens and money.
+    pub budget: ModelBudget,
+}
+
+/// Engine that investigates with the heuristics and a language model.
+pub struct ModelEngine {
+    model: Arc<dyn LanguageModel>,
+    settings: ModelSettings,
+}
+
+impl ModelEngine {
+    /// Creates the engine.
+    pub const fn new(model: Arc<dyn LanguageModel>, settings: ModelSettings) -> Self {
+        Self { model, settings }
+    }
+
+    async fn ask_model(
+        &self,
+        task: &InvestigationTask,
+        heuristics: &RawAnswer,
+    ) -> Result<ConversationEnd, StoreError> {
+        let last_problem = task.last_error.as_deref().and_then(|error| error.strip_prefix(UNUSABLE));
+        let (brief, found) = (task.brief.clone(), heuristics.findings.clone());
+        let last_problem = last_problem.map(str::to_owned);
+        // Judging the calls of a long run takes a while.
+        let (tools, prompt) = run_blocking(move || {
+            let tools = RunTools::new(brief.clone(), &judge_run_calls(&brief.trajectory));
+            let prompt = build_prompt(&brief, &tools, &found, last_problem.as_deref());
+            (tools, prompt)
+        })
+        .await;
+        let conversation = Conversation {
+            model: &*self.model,
+            settings: &self.settings,
+            journal: &*task.journal,
+            tools: Arc::new(tools),
+        };
+        conversation.run(prompt).await
+    }
+
+    async fn merge(
+        &self,
+        brief: Arc<InvestigationBrief>,
+        heuristics: RawAnswer,
+        submitted: SubmittedAnswer,
+    ) -> RawAnswer {
+        let engine = format!("{HEURISTICS} and {}", self.model.name());
+        let merged = run_blocking(move || merge_answer(&brief, heuristics, submitted)).await;
+        RawAnswer { engine, ..merged }
+    }
+}
+
+#[async_trait]
+impl Engine for ModelEngine {
+    fn name(&self) -> &'static str {
+        HEURISTICS
+    }
+
+    async fn investigate(&self, task: InvestigationTask) -> Result<InvestigatorAnswer, StoreError> {
+        let found = run_heuristics(task.brief.clone(), task.watch.clone()).await;
+        let InvestigatorAnswer::Answered(heuristics) = found else { return Ok(found) };
+        let run = &task.brief.run.run_id;
+        Ok(match self.ask_model(&task, &heuristics).await? {
+            ConversationEnd::Submitted(submitted) => {
+                MODEL_INVESTIGATIONS.add(1, ["model"]);
+                InvestigatorAnswer::Answered(self.merge(task.brief.clone(), heuristics, submitted).await)
+            }
+            ConversationEnd::Unusable(problem) => {
+                info!(run.id = %run, "the language model gave no usable answer about run {run}: {problem}");
+                InvestigatorAnswer::Invalid { reason: format!("{UNUSABLE}{problem}") }
+            }
+            ConversationEnd::NotAsked { outcome, note } => {
+                MODEL_INVESTIGATIONS.add(1, [outcome]);
+                warn!(run.id = %run, "run {run} is investigated by the heuristics alone: {note}");
+                InvestigatorAnswer::Answered(RawAnswer { model_note: Some(note), ..heuristics })
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! What a model submits, and how it joins what the heuristics found.
+
+use retro_core::finding::{Finding, InvestigationBrief, RawAnswer, RunFocus, SavedChange, StatedCause};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::heuristics::{StatedFinding, build_stated_finding, find_quote};
+
+/// Maximum number of findings that a model may submit about one run. A run has far fewer, and each is checked.
+const SUBMITTED_MAX: usize = 20;
+
+/// Answer of a model about one run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SubmittedAnswer {
+    /// What went wrong in the run, and what the run itself did about it. Empty if nothing did.
+    pub(super) findings: Vec<SubmittedFinding>,
+    /// Answer to the question of a person. Only if a question is asked.
+    #[serde(default)]
+    pub(super) answer: Option<SubmittedFocus>,
+}
+
+/// Something that went wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SubmittedFinding {
+    /// Number of the turn with the quoted text.
+    turn: u32,
+    /// Number of the call within the turn. Leave it out if the quote is from a message.
+    #[serde(default)]
+    call: Option<u32>,
+    /// Name of the tool whose call went wrong, as the run writes it.
+    tool: String,
+    /// Text of the run that shows it, verbatim, at most 400 characters, one line if possible.
+    error_quote: String,
+    /// What is to be changed in the call. Leave it out unless a later call of the run did so and did not fail.
+    #[serde(default)]
+    change: Option<Change>,
+    /// Name of the argument that is to be changed.
+    #[serde(default)]
+    argument: Option<String>,
+    /// Value of the argument in the call that went wrong.
+    #[serde(default)]
+    bad: Option<String>,
+    /// Value of the argument in the later call, or the tool or command that was called.
+    #[serde(default)]
+    good: Option<String>,
+    /// Cause, in one sentence, for a person. No agent reads it.
+    #[serde(default)]
+    cause: Option<String>,
+}
+
+/// What is to be changed in a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Change {
+    /// `argument` gets the value `good` instead of `bad`.
+    SetArgument,
+    /// `argument` was missing.
+    AddArgument,
+    /// `argument` is left out.
+    DropArgument,
+    /// The tool `good` is called instead.
+    UseTool,
+    /// `good` is called first: a tool, or a command of up to four words.
+    CallFirst,
+}
+
+impl From<Change> for SavedChange {
+    fn from(change: Change) -> Self {
+        match change {
+            Change::SetArgument => Self::SetArgument,
+            Change::AddArgument => Self::AddArgument,
+            Change::DropArgument => Self::DropArgument,
+            Change::UseTool => Self::UseTool,
+            Change::CallFirst => Self::CallFirst,
+        }
+    }
+}
+
+/// Answer to the question of a person.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SubmittedFocus {
+    /// The answer in a few sentences, for all runs that you have seen or been told of. Say what you do not know.
+    text: String,
+    /// Quotes from this run that support the answer.
+    #[serde(default)]
+    quotes: Vec<SubmittedQuote>,
+    /// What would settle the question, if the runs do not.
+    #[serde(default)]
+    open: Option<String>,
+}
+
+/// A quote from the run.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SubmittedQuote {
+    /// Number of the turn.
+    turn: u32,
+    /// Number of the call within the turn. Leave it out for a message.
+    #[serde(default)]
+    call: Option<u32>,
+    /// Text of the run, verbatim, at most 400 characters.
+    text: String,
+}
+
+/// Returns the JSON Schema of the answer, without references, which not every provider follows.
+pub(super) fn answer_schema() -> Value {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    let schema = settings.into_generator().into_root_schema_for::<SubmittedAnswer>();
+    schema.to_value()
+}
+
+/// Merges what a model submitted into what the heuristics found. What the trace does not confirm is dropped and counted,
+/// and of two findings that say the same, the heuristics' one stays.
+pub(super) fn merge_answer(
+    brief: &InvestigationBrief,
+    heuristics: RawAnswer,
+    submitted: SubmittedAnswer,
+) -> RawAnswer {
+    let mut merged = heuristics;
+    let SubmittedAnswer { mut findings, answer } = submitted;
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    merged.dropped += count(findings.len().saturating_sub(SUBMITTED_MAX));
+    findings.truncate(SUBMITTED_MAX);
+    for one in findings {
+        let cause = one.cause.clone();
+        let Ok(finding) = build_stated_finding(&brief.trajectory, &one.into_stated()) else {
+            merged.dropped += 1;
+            continue;
+        };
+        if let Some(text) = cause.filter(|text| !text.trim().is_empty()) {
+            merged.causes.push(StatedCause { text, quote: finding.quote.clone() });
+        }
+        if !merged.findings.iter().any(|known| says_the_same(known, &finding)) {
+            merged.findings.push(finding);
+        }
+    }
+    // Nobody asked if there is no question, whatever the model answers.
+    if let (Some(answer), Some(_)) = (answer, &brief.focus) {
+        let (focus, dropped) = answer.into_focus(brief);
+        merged.focus = Some(focus);
+        merged.dropped += dropped;
+    }
+    merged
+}
+
+fn says_the_same(known: &Finding, new: &Finding) -> bool {
+    let signature = new.cue.signature();
+    known.step == new.step
+        && ((signature.is_some() && known.cue.signature() == signature) || known.cue.is_same_remedy(&new.cue))
+}
+
+impl SubmittedFinding {
+    fn into_stated(self) -> StatedFinding {
+        let Self { turn, call, tool, error_quote, change, argument, bad, good, cause: _ } = self;
+        // An empty text means that there is none, whatever the schema says.
+        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let (argument, bad, good) = (given(argument), given(bad), given(good));
+        StatedFinding { turn, call, tool, error_quote, change: change.map(Into::into), argument, bad, good }
+    }
+
+    /// Returns the reason why the trace does not confirm the finding; `None` if it does.
+    pub(super) fn find_problem(&self, brief: &InvestigationBrief) -> Option<String> {
+        build_stated_finding(&brief.trajectory, &self.clone().into_stated()).err()
+    }
+}
+
+impl SubmittedFocus {
+    /// Converts the answer, and returns the number of quotes that the run does not contain.
+    fn into_focus(self, brief: &InvestigationBrief) -> (RunFocus, u32) {
+        let all = self.quotes.len();
+        let quotes: Vec<_> = self
+            .quotes
+            .iter()
+            .filter_map(|quote| find_quote(&brief.trajectory, quote.turn, quote.call, &quote.text))
+            .collect();
+        let dropped = u32::try_from(all - quotes.len()).unwrap_or(u32::MAX);
+        (
+            RunFocus { text: self.text, open: self.open.filter(|open| !open.trim().is_empty()), quotes },
+            dropped,
+        )
+    }
+}

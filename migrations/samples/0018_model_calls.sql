@@ -1,0 +1,5 @@
+-- An answered call, one that the endpoint refused, and one of a model without a known price.
+INSERT INTO model_calls (tenant, retrospective, number, position, prompt, model, outcome, answer, problem, input_tokens, cached_tokens, output_tokens, cost_micro_usd, duration_ms, token, written_ms) VALUES
+    ('default', '5a070d20-98f6-809d-9c53-bf2513930bca', 1, 1, '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08', 'gpt-5-mini', 'unavailable', NULL, 'it answers 503 Service Unavailable', 0, 0, 0, 0, 60012, 1, 1795173196388),
+    ('default', '5a070d20-98f6-809d-9c53-bf2513930bca', 1, 2, '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08', 'gpt-5-mini', 'answered', '{"calls":[{"id":"call_1","name":"submit_findings","arguments":"{}"}],"stop":"complete","usage":{"input_tokens":5120,"cached_tokens":4096,"output_tokens":210}}', NULL, 5120, 4096, 210, 778, 2140, 1, 1795173196390),
+    ('default', '5a070d20-98f6-809d-9c53-bf2513930bca', 2, 1, '2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae', 'local', 'unreadable', NULL, 'its response is not JSON', 4800, 0, 150, NULL, 900, 1, 1795173196399);
