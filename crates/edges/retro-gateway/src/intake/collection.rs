@@ -71,22 +71,22 @@ impl TraceCollection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SpanRejection {
     /// The trace is closed.
-    TooLate,
+    Late,
     /// The trace would have too many spans.
-    TooManySpans,
+    ManySpans,
     /// The trace would have too many bytes.
-    TooManyBytes,
+    ManyBytes,
 }
 
 impl SpanRejection {
     /// Returns what is wrong with the traces of these spans, and what to do.
     pub(super) fn explain(self) -> String {
         match self {
-            Self::TooLate => "their traces were read or given up before: sent earlier, or with a longer \
+            Self::Late => "their traces were read or given up before: sent earlier, or with a longer \
                               `trace_quiet_s`, they would have been in the run"
                 .to_owned(),
-            Self::TooManySpans => format!("a trace may have at most {TRACE_SPANS_MAX} spans"),
-            Self::TooManyBytes => format!("a trace may have at most {TRACE_BYTES_MAX} bytes of JSON"),
+            Self::ManySpans => format!("a trace may have at most {TRACE_SPANS_MAX} spans"),
+            Self::ManyBytes => format!("a trace may have at most {TRACE_BYTES_MAX} bytes of JSON"),
         }
     }
 }
@@ -187,12 +187,12 @@ impl IngestService {
                     }
                     continue;
                 }
-                AddedTrace::TooLate => SpanRejection::TooLate,
-                AddedTrace::TooManySpans(_) => SpanRejection::TooManySpans,
-                AddedTrace::TooManyBytes(_) => SpanRejection::TooManyBytes,
+                AddedTrace::TooLate => SpanRejection::Late,
+                AddedTrace::TooManySpans(_) => SpanRejection::ManySpans,
+                AddedTrace::TooManyBytes(_) => SpanRejection::ManyBytes,
                 AddedTrace::HasRun(_) => unreachable!("these traces were added as parts"),
             };
-            count_spans(if rejection == SpanRejection::TooLate { "late" } else { "refused" }, received);
+            count_spans(if rejection == SpanRejection::Late { "late" } else { "refused" }, received);
             collected.rejected.push((rejection, received, trace_id));
         }
         Ok(())

@@ -76,10 +76,13 @@ fn build_span(workflow: &str, trace: &str, id: u64) -> Value {
         ],
         _ => vec![
             text("gen_ai.tool.name", "deploy_service"),
-            text("gen_ai.tool.call.arguments", if id % 2 == 0 { "{}" } else { r#"{"region": "eu"}"# }),
+            text(
+                "gen_ai.tool.call.arguments",
+                if id.is_multiple_of(2) { "{}" } else { r#"{"region": "eu"}"# },
+            ),
             text(
                 "gen_ai.tool.call.result",
-                if id % 2 == 0 { "Error: missing required argument 'region'" } else { "deployed" },
+                if id.is_multiple_of(2) { "Error: missing required argument 'region'" } else { "deployed" },
             ),
         ],
     };
