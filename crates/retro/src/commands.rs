@@ -94,7 +94,7 @@ pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape
             tokens::run_command(&context, store::open_store(&config).await?, command).await
         }
         Command::Context(args) => print_context(&context, &config, args).await,
-        Command::Mcp => mcp::run_command(&context, &config).await,
+        Command::Mcp => Box::pin(mcp::run_command(&context, &config)).await,
         Command::Verify => queries::verify_store(output, &*store::open_store(&config).await?).await,
         Command::Export(_) => queries::export_tenant(&context, &*store::open_store(&config).await?).await,
         Command::Config(command) => configuration::run_command(&config, &origins, output, command),

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod config;
+mod defaults;
 pub mod document;
 mod embedder;
 mod github;

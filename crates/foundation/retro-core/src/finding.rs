@@ -5,12 +5,14 @@ mod check;
 mod cue;
 mod focus;
 mod line;
+mod quote;
 mod stated;
 
 pub use check::{check_answer, is_verbatim_quote};
 pub use cue::{LessonCue, SAME_CALL_AGAIN};
 pub use focus::{EarlierFocus, FOCUS_QUOTES_MAX, FocusQuestion, RunFocus, StatedCause};
 pub use line::{Advice, FORM_SEPARATOR, TITLE_CHARS_MAX, format_advice, format_title};
+pub use quote::{QUOTE_CHARS_MAX, Quote};
 pub use stated::{LessonFieldError, SavedChange, StatedFields, stated_form};
 
 use serde::{Deserialize, Serialize};
@@ -22,19 +24,6 @@ use crate::run::RunFacts;
 use crate::trajectory::{QuotePlace, Trajectory};
 use crate::weight::Weight;
 
-/// Verbatim quote from a run or a review remark.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Quote {
-    /// Place that the quoted text comes from.
-    #[cfg_attr(feature = "schema", schema(value_type = Object))]
-    pub place: QuotePlace,
-    /// Quoted text, at most [`QUOTE_CHARS_MAX`] characters.
-    pub text: String,
-}
-
-/// Maximum length of a quote, in characters.
-pub const QUOTE_CHARS_MAX: usize = 400;
 /// Maximum length of a memory's content, in characters.
 pub const CONTENT_CHARS_MAX: usize = 2000;
 /// Maximum length of a subject, in characters. A subject is a tool, a command or a file with its path.
@@ -351,6 +340,7 @@ pub struct RawAnswer {
 /// are three different results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
+#[allow(clippy::large_enum_variant, reason = "only one answer is in memory at a time")]
 pub enum InvestigatorAnswer {
     /// The investigator examined the run and returned this answer.
     Answered(RawAnswer),

@@ -4,6 +4,7 @@ pub mod access;
 pub mod audit;
 pub mod broker;
 pub mod cancel;
+pub mod claim;
 pub mod collected_traces;
 pub mod compressed;
 #[cfg(feature = "conformance")]
@@ -43,6 +44,7 @@ pub use access::{AccessTokenStore, CreateTokenResult, NewAccessToken, UsableToke
 pub use audit::{AuditAction, AuditRow, AuditStore};
 pub use broker::BrokerStore;
 pub use cancel::{CancelResult, CancelStore, ReopenResult};
+pub use claim::{Claim, JournalEntry, JournalStage, StoredBody};
 pub use collected_traces::{
     AddSpansResult, AddedTrace, ArrivingSpan, ArrivingTrace, ClaimedTrace, CollectedTraceStore,
     CollectionBounds, CollectionRules, ReadTrace, StoredSpan, TraceClaim, TraceEnd,
@@ -70,8 +72,7 @@ pub use inspect::{
     InspectStore, MemoryUsage, RUN_MEMORIES_MAX, RUN_WORKFLOWS_MAX, RunDetail, RunMemory, RunRetrospective,
 };
 pub use investigate::{
-    Claim, FollowUp, InvestigationSequence, InvestigatorStore, JournalEntry, JournalStage, RunToSummarize,
-    SUMMARY_ATTEMPTS_MAX, StoredBody, SummaryWrite,
+    FollowUp, InvestigationSequence, InvestigatorStore, RunToSummarize, SUMMARY_ATTEMPTS_MAX, SummaryWrite,
 };
 pub use kill_switch::{KILL_SWITCHES_MAX, KillSwitchStore};
 pub use manual::{ManualStore, ProposalFilter, ProposalRow, ProposalStatus, ProposalStore};

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use serde_json::json;
 
+use crate::JournalStage;
 use crate::audit::AuditAction as Action;
 use crate::dead_letter::DeadLetterStatus as Status;
-use crate::investigate::JournalStage;
 use crate::manual::ProposalStatus as Proposal;
 use crate::replay::ReplayBatchState as Batch;
 use crate::retention::RetentionStage;

@@ -52,7 +52,7 @@ impl EndpointModel {
         url: &str,
         protocol: ModelProtocol,
         model: String,
-        key: Option<Secret>,
+        key: Option<&Secret>,
         timeout: Duration,
     ) -> Result<Self, EndpointError> {
         let invalid = || EndpointError::InvalidAddress(url.to_owned());
@@ -66,7 +66,7 @@ impl EndpointModel {
         if !address.username().is_empty() || address.password().is_some() {
             return Err(EndpointError::CredentialsInAddress);
         }
-        let headers = build_headers(protocol, key.as_ref())?;
+        let headers = build_headers(protocol, key)?;
         Ok(Self { address, protocol, model, headers, client: build_client(), timeout })
     }
 
@@ -231,7 +231,13 @@ mod tests {
         assert_eq!(build("ftp://x"), Err(EndpointError::InvalidAddress("ftp://x".to_owned())));
         assert_eq!(build("https://a:b@x"), Err(EndpointError::CredentialsInAddress));
         let key = Some(Secret::new("a\nb"));
-        let made = EndpointModel::new("http://x", ModelProtocol::Anthropic, "m".into(), key, Duration::ZERO);
+        let made = EndpointModel::new(
+            "http://x",
+            ModelProtocol::Anthropic,
+            "m".into(),
+            key.as_ref(),
+            Duration::ZERO,
+        );
         assert_eq!(made.err(), Some(EndpointError::Key));
     }
 }

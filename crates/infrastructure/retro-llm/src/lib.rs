@@ -40,7 +40,7 @@ pub fn build_model(configured: &ModelConfig) -> Result<Arc<dyn LanguageModel>, L
     let name = configured.model.clone();
     let model: Arc<dyn LanguageModel> = match &configured.source {
         ModelSource::Endpoint { url, protocol, key } => {
-            let endpoint = EndpointModel::new(url, *protocol, name, key.clone(), configured.timeout)?;
+            let endpoint = EndpointModel::new(url, *protocol, name, key.as_ref(), configured.timeout)?;
             let bounds = WaitBounds { wait_max: configured.wait, concurrency: configured.concurrency };
             let provider = match protocol {
                 ModelProtocol::Openai => "openai",

@@ -29,7 +29,7 @@ fn request() -> ModelRequest {
 
 fn model(endpoint: &ModelEndpoint, protocol: ModelProtocol, timeout: Duration) -> EndpointModel {
     let key = Some(Secret::new(KEY));
-    EndpointModel::new(endpoint.url(), protocol, "small".into(), key, timeout).unwrap()
+    EndpointModel::new(endpoint.url(), protocol, "small".into(), key.as_ref(), timeout).unwrap()
 }
 
 async fn fail_with(reply: ModelReply, protocol: ModelProtocol) -> ModelError {

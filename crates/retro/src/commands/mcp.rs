@@ -29,6 +29,6 @@ pub(super) async fn run_command(context: &CommandContext<'_>, config: &Config) -
     };
     let writer = OperatorCommands::new(store, policies, vectors, Arc::new(Notify::new()));
     let server = MemoryServer::new(gateway, context.tenant.clone()).with_saver(Arc::new(writer));
-    retro_mcp::serve_stdio(server).await?;
+    Box::pin(retro_mcp::serve_stdio(server)).await?;
     Ok(Exit::Done)
 }

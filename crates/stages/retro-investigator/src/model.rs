@@ -12,6 +12,7 @@ mod answer;
 mod conversation;
 mod fence;
 mod prompt;
+mod settings;
 mod tools;
 
 use std::sync::Arc;
@@ -19,13 +20,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use retro_consumer::run_blocking;
 use retro_core::finding::{InvestigationBrief, InvestigatorAnswer, RawAnswer};
-use retro_core::model_use::{ModelBudget, ModelPrice};
 use retro_core::report::HEURISTICS;
 use retro_model::LanguageModel;
 use retro_store::StoreError;
 use retro_telemetry::metrics::MODEL_INVESTIGATIONS;
 use tracing::{info, warn};
 
+pub use self::settings::ModelSettings;
 use crate::engine::{Engine, InvestigationTask, run_heuristics};
 use crate::heuristics::judge_run_calls;
 use answer::{SubmittedAnswer, merge_answer};
@@ -35,19 +36,6 @@ use tools::RunTools;
 
 /// Beginning of the reason of an attempt whose answer could not be used. The next prompt tells the model the rest.
 pub(crate) const UNUSABLE: &str = "the language model's answer is unusable: ";
-
-/// Bounds of what a model may be asked.
-#[derive(Debug, Clone)]
-pub struct ModelSettings {
-    /// Maximum number of calls in one investigation.
-    pub turns_max: u32,
-    /// Maximum number of tokens of one answer.
-    pub output_tokens_max: u32,
-    /// Price of the model; `None` if it is not known.
-    pub price: Option<ModelPrice>,
-    /// Budget of tokens and money.
-    pub budget: ModelBudget,
-}
 
 /// Engine that investigates with the heuristics and a language model.
 pub struct ModelEngine {

@@ -18,7 +18,7 @@ pub enum ModelReply {
     Tool {
         /// Name of the tool.
         name: String,
-        /// Arguments.
+        /// Arguments of the call, an object.
         arguments: Value,
     },
     /// The model writes this text.
@@ -111,7 +111,7 @@ impl Inner {
         self.received.lock().expect("no thread panics while holding the lock")
     }
 
-    fn reply_to(&self, headers: &HeaderMap, body: Value) -> ModelReply {
+    fn reply_to(&self, headers: &HeaderMap, body: &Value) -> ModelReply {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let bearer = text("authorization").and_then(|key| key.strip_prefix("Bearer ").map(str::to_owned));
         let number = {
@@ -119,7 +119,7 @@ impl Inner {
             received.push(ReceivedPrompt { body: body.clone(), key: bearer.or_else(|| text("x-api-key")) });
             received.len() - 1
         };
-        (self.script)(number, &body)
+        (self.script)(number, body)
     }
 }
 
@@ -128,7 +128,7 @@ async fn handle_openai(
     headers: HeaderMap,
     Json(body): Json<Value>,
 ) -> Response {
-    let reply = inner.reply_to(&headers, body);
+    let reply = inner.reply_to(&headers, &body);
     let (prompt, cached, answer) = REPLY_TOKENS;
     let usage = json!({
         "prompt_tokens": prompt, "completion_tokens": answer, "prompt_tokens_details": {"cached_tokens": cached}
@@ -154,7 +154,7 @@ async fn handle_anthropic(
     headers: HeaderMap,
     Json(body): Json<Value>,
 ) -> Response {
-    let reply = inner.reply_to(&headers, body);
+    let reply = inner.reply_to(&headers, &body);
     let (prompt, cached, answer) = REPLY_TOKENS;
     let usage = json!({
         "input_tokens": prompt - cached, "cache_read_input_tokens": cached, "output_tokens": answer

@@ -165,6 +165,7 @@ pub(super) struct BatchList {
 /// The batch after it was cancelled, or the prediction of a dry run.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
+#[allow(clippy::large_enum_variant, reason = "an answer is serialized at once")]
 pub(super) enum CancelBatchResponse {
     DryRun(CancelBatchPrediction),
     Result(BatchView),

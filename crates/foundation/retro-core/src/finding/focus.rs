@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Quote;
+use super::quote::Quote;
 use crate::id::RunId;
 
 /// Maximum number of quotes with which one run answers a question.

@@ -10,6 +10,9 @@ use crate::at;
 /// Presentation with the time at which it was recorded, in Unix milliseconds; `None`: now.
 pub(crate) type RecordedPresentation<'a> = (&'a Presentation, Option<i64>);
 
+/// Tenant, workflow, run and memory.
+type RunMemoryKey<'a> = (&'a str, &'a str, &'a str, String);
+
 /// Stores presentations, each once for a run and memory. Skips ids that are neither memories of the workflow nor
 /// repository rules, and decisions about memories that are not the workflow's.
 pub(crate) async fn store_presentations(
@@ -50,7 +53,7 @@ async fn insert_presentations(
          RETURNING tenant, memory"
     );
     // A map, because a statement may touch a row once only, and because it is sorted.
-    let handed: BTreeMap<(&str, &str, &str, String), Option<i64>> = presentations
+    let handed: BTreeMap<RunMemoryKey<'_>, Option<i64>> = presentations
         .iter()
         .flat_map(|(one, recorded_ms)| {
             let (tenant, workflow, run) =
@@ -124,7 +127,7 @@ async fn store_assignments(
         " ORDER BY decided.place
          ON CONFLICT (tenant, workflow, run_id, memory) DO NOTHING"
     );
-    let decided: BTreeMap<(&str, &str, &str, String), (bool, i64, Option<i64>)> = presentations
+    let decided: BTreeMap<RunMemoryKey<'_>, (bool, i64, Option<i64>)> = presentations
         .iter()
         .flat_map(|(one, recorded_ms)| {
             let (tenant, workflow, run) =

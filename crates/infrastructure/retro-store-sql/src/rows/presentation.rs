@@ -64,36 +64,31 @@ impl PendingPresentation {
         let mut presentation =
             Presentation { key, run: place.parse(&run)?, memories: Vec::new(), assignments: Vec::new() };
         for entry in memories.split_ascii_whitespace() {
-            let (memory, presented, decision) =
+            let (presented, decision) =
                 parse_entry(entry).ok_or_else(|| place.damaged_error("a memory of it cannot be read"))?;
-            if presented {
-                presentation.memories.push(memory);
-            }
-            presentation.assignments.extend(decision.map(|(withheld, permille)| Assignment {
-                memory,
-                withheld,
-                permille,
-            }));
+            presentation.memories.extend(presented);
+            presentation.assignments.extend(decision);
         }
         Ok(Self { presentation, recorded_ms })
     }
 }
 
-/// Parses a memory of a row: its id, `true` if it was presented, and whether it was withheld with which probability.
-fn parse_entry(entry: &str) -> Option<(MemoryId, bool, Option<(bool, u16)>)> {
+/// Parses an entry of a row: the memory if it was presented, and the decision by chance about it if there was one.
+fn parse_entry(entry: &str) -> Option<(Option<MemoryId>, Option<Assignment>)> {
     let (digits, rest) = entry.split_at_checked(ID_DIGITS)?;
     let memory = MemoryId(Uuid::try_parse(digits).ok()?);
     let (presented, rest) = match rest.strip_prefix('p') {
-        Some(rest) => (true, rest),
-        None => (false, rest),
+        Some(rest) => (Some(memory), rest),
+        None => (None, rest),
     };
-    let (withheld, permille) = match (rest.strip_prefix('w'), rest.strip_prefix('h')) {
-        (Some(permille), _) => (true, permille),
-        (None, Some(permille)) => (false, permille),
-        (None, None) if presented && rest.is_empty() => return Some((memory, true, None)),
-        (None, None) => (false, rest),
+    if presented.is_some() && rest.is_empty() {
+        return Some((presented, None));
+    }
+    let (withheld, permille) = match rest.strip_prefix('w') {
+        Some(permille) => (true, permille),
+        None => (false, rest.strip_prefix('h').unwrap_or(rest)),
     };
-    Some((memory, presented, Some((withheld, permille.parse().ok()?))))
+    Some((presented, Some(Assignment { memory, withheld, permille: permille.parse().ok()? })))
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use retro_model::{
 use retro_store::{ModelCall, ModelCallResult, StoreError};
 use tokio::time::Instant;
 
-use super::ModelSettings;
 use super::answer::SubmittedAnswer;
 use super::prompt::Prompt;
+use super::settings::ModelSettings;
 use super::tools::{RunTools, SUBMIT, tool_specs};
 use crate::journal::CallJournal;
 
