@@ -97,12 +97,12 @@ impl Deref for Indexed {
 }
 
 fn prepare(drawn: &[Drawn]) -> Indexed {
-    index(drawn.iter().enumerate().map(to_candidate).collect())
+    index(&drawn.iter().enumerate().map(to_candidate).collect::<Vec<_>>())
 }
 
-fn index(candidates: Vec<RecallCandidate>) -> Indexed {
-    let memories = PreparedMemories::new(candidates.clone(), &Policy::default());
-    let index = memories.index_texts(&candidates);
+fn index(candidates: &[RecallCandidate]) -> Indexed {
+    let memories = PreparedMemories::new(candidates.to_vec(), &Policy::default());
+    let index = memories.index_texts(candidates);
     Indexed { memories, index }
 }
 
@@ -279,7 +279,7 @@ fn ordering_fifty_memories_takes_little_time() {
         candidate.memory.weight = Weight::from_thousandths(300);
         candidate
     };
-    let prepared = index((0..50).map(candidate).collect());
+    let prepared = index(&(0..50).map(candidate).collect::<Vec<_>>());
     for (name, repeated) in [("a sentence", 1), ("a paragraph", 8), ("4 KiB", 60)] {
         let text =
             "Deploy the billing service to the region in src/app.rs, after its migration. ".repeat(repeated);
