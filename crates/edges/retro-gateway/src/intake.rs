@@ -13,6 +13,7 @@ mod routes;
 mod schemas;
 mod span_redaction;
 mod trace_reader;
+mod trace_settings;
 mod traces;
 mod transcripts;
 
@@ -35,12 +36,12 @@ use retro_store::StoreError;
 use tokio::sync::Semaphore;
 
 pub use answer::{EventsAnswer, EventsRefused, RefusedEvent};
-pub use collection::TraceSettings;
 pub use importer::{ImportFacts, ReceivedSpan, ReceivedTrace, ReceivedTraces, RunImporter};
+pub use trace_settings::TraceSettings;
 
 pub(crate) use routes::ingest_routes;
 
-use collection::TraceCollection;
+use trace_settings::TraceCollection;
 
 /// Maximum size of a published event, in bytes: the broker's limit minus room for headers.
 const PUBLISHED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 1024;
