@@ -3,7 +3,6 @@
 CREATE TABLE collected_traces (
     tenant     TEXT COLLATE "C" NOT NULL,
     trace_id   TEXT COLLATE "C" NOT NULL,
-    first_ms   BIGINT NOT NULL,
     last_ms    BIGINT NOT NULL,
     spans      BIGINT NOT NULL,
     bytes      BIGINT NOT NULL,
@@ -13,9 +12,8 @@ CREATE TABLE collected_traces (
     lease_ms   BIGINT,
     due_ms     BIGINT,
     closed_ms  BIGINT,
-    closed_as  TEXT COLLATE "C",
     PRIMARY KEY (tenant, trace_id),
-    CHECK ((due_ms IS NULL) = (closed_ms IS NOT NULL) AND (due_ms IS NULL) = (closed_as IS NOT NULL))
+    CHECK ((due_ms IS NULL) = (closed_ms IS NOT NULL))
 );
 CREATE INDEX collected_traces_due ON collected_traces (due_ms) WHERE due_ms IS NOT NULL;
 CREATE INDEX collected_traces_closed ON collected_traces (closed_ms) WHERE closed_ms IS NOT NULL;
@@ -31,7 +29,6 @@ CREATE TABLE trace_spans (
     is_call     BIGINT NOT NULL,
     bytes       BIGINT NOT NULL,
     document    BYTEA  NOT NULL,
-    received_ms BIGINT NOT NULL,
     PRIMARY KEY (tenant, trace_id, span_id)
 );
 

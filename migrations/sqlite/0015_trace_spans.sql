@@ -3,7 +3,6 @@
 CREATE TABLE collected_traces (
     tenant     TEXT    NOT NULL,
     trace_id   TEXT    NOT NULL, -- in lower-case hexadecimal digits, which are also the id of the run
-    first_ms   INTEGER NOT NULL, -- time at which its first span came
     last_ms    INTEGER NOT NULL, -- time at which its newest span came
     spans      INTEGER NOT NULL, -- number of rows in trace_spans; once it is closed, what it was
     bytes      INTEGER NOT NULL, -- size of their documents before compression; 0 once it is closed
@@ -13,9 +12,8 @@ CREATE TABLE collected_traces (
     lease_ms   INTEGER, -- time until which a process works on it; NULL: none
     due_ms     INTEGER, -- time from which a process may decide about it; NULL: closed
     closed_ms  INTEGER, -- time at which its spans were deleted
-    closed_as  TEXT, -- read, or given_up: its spans are a dead letter
     PRIMARY KEY (tenant, trace_id),
-    CHECK ((due_ms IS NULL) = (closed_ms IS NOT NULL) AND (due_ms IS NULL) = (closed_as IS NOT NULL))
+    CHECK ((due_ms IS NULL) = (closed_ms IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX collected_traces_due ON collected_traces (due_ms) WHERE due_ms IS NOT NULL;
 CREATE INDEX collected_traces_closed ON collected_traces (closed_ms) WHERE closed_ms IS NOT NULL;
@@ -31,7 +29,6 @@ CREATE TABLE trace_spans (
     is_call     INTEGER NOT NULL, -- 1: the call of an agent, a model or a tool
     bytes       INTEGER NOT NULL, -- size of the document before compression
     document    BLOB    NOT NULL, -- the span with its resource: OTLP as JSON, compressed with zstd
-    received_ms INTEGER NOT NULL, -- time at which it came
     PRIMARY KEY (tenant, trace_id, span_id)
 ) STRICT, WITHOUT ROWID;
 

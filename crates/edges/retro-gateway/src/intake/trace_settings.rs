@@ -1,4 +1,4 @@
-//! Bounds and times by which the spans of traces are collected.
+//! Says how traces are collected, and within which bounds.
 
 use std::sync::Arc;
 

@@ -174,11 +174,11 @@ impl CollectedTraceStore for Store {
             TraceEnd::Retry(after_ms) => retry_later(&mut transaction, claim, after_ms).await?,
             _ if !is_same => release(&mut transaction, claim).await?,
             TraceEnd::Wait(quiet_ms) => wait_for_quiet(&mut transaction, claim, quiet_ms).await?,
-            TraceEnd::Forget => close(&mut transaction, claim, bytes, "read").await?,
+            TraceEnd::Forget => close(&mut transaction, claim, bytes).await?,
             TraceEnd::Delete => delete(&mut transaction, claim, bytes).await?,
             TraceEnd::DeadLetter(dead_letter) => {
                 store_dead_letter(&mut transaction, dead_letter).await?;
-                close(&mut transaction, claim, bytes, "given_up").await?;
+                close(&mut transaction, claim, bytes).await?;
             }
         }
         commit(transaction, Label::TraceEndCommit).await?;
@@ -338,10 +338,8 @@ async fn store_traces(
 ) -> Result<()> {
     // A known trace may be claimed meanwhile, so its claim stays as it is.
     const STORE: &str = concat!(
-        "INSERT INTO collected_traces (tenant, trace_id, first_ms, last_ms, spans, bytes, attempt, lease_ms, due_ms)
+        "INSERT INTO collected_traces (tenant, trace_id, last_ms, spans, bytes, attempt, lease_ms, due_ms)
          SELECT $1, trace_id, ",
-        now_ms!(),
-        ", ",
         now_ms!(),
         ", spans, bytes, claimed, CASE WHEN claimed = 1 THEN ",
         now_ms!(),
@@ -366,11 +364,9 @@ async fn store_traces(
 
 async fn store_spans(connection: &mut Connection, tenant: &Tenant, writes: &[TraceWrite<'_>]) -> Result<()> {
     const STORE: &str = concat!(
-        "INSERT INTO trace_spans (tenant, trace_id, span_id, parent_id, ended, remote, is_call, bytes, document, received_ms)
+        "INSERT INTO trace_spans (tenant, trace_id, span_id, parent_id, ended, remote, is_call, bytes, document)
          SELECT $1, trace_id, span_id, parent_id, ended, remote, is_call, bytes, ",
         from_hex!("document"),
-        ", ",
-        now_ms!(),
         " FROM ",
         rows_table!(
             "new", "$2" "trace_id", "$3" "span_id", "$4" "parent_id", "$5" "ended", "$6" "remote",
@@ -378,8 +374,7 @@ async fn store_spans(connection: &mut Connection, tenant: &Tenant, writes: &[Tra
         ),
         " WHERE true ON CONFLICT (tenant, trace_id, span_id) DO UPDATE SET
              parent_id = excluded.parent_id, ended = excluded.ended, remote = excluded.remote,
-             is_call = excluded.is_call, bytes = excluded.bytes, document = excluded.document,
-             received_ms = excluded.received_ms"
+             is_call = excluded.is_call, bytes = excluded.bytes, document = excluded.document"
     );
     let spans: Vec<(&str, &ArrivingSpan)> = writes
         .iter()

@@ -73,26 +73,13 @@ pub(crate) async fn release(connection: &mut Connection, claim: &TraceClaim) -> 
 }
 
 /// Deletes the spans of a trace, of this size, and keeps its id.
-pub(crate) async fn close(
-    connection: &mut Connection,
-    claim: &TraceClaim,
-    bytes: i64,
-    closed_as: &'static str,
-) -> Result<()> {
+pub(crate) async fn close(connection: &mut Connection, claim: &TraceClaim, bytes: i64) -> Result<()> {
     const CLOSE: &str = concat!(
-        "UPDATE collected_traces SET bytes = 0, lease_ms = NULL, due_ms = NULL, closed_as = $4, closed_ms = ",
+        "UPDATE collected_traces SET bytes = 0, lease_ms = NULL, due_ms = NULL, closed_ms = ",
         now_ms!(),
-        " WHERE tenant = $1 AND trace_id = $2 AND attempt = $3"
+        " WHERE tenant = $1 AND trace_id = $2 AND attempt = $3 AND spans = $4"
     );
-    let closed = sqlx::query(CLOSE)
-        .bind(claim.tenant.as_str())
-        .bind(&claim.trace_id)
-        .bind(i64::from(claim.attempt))
-        .bind(closed_as)
-        .execute(&mut *connection)
-        .await
-        .on_table("collected_traces")?;
-    at("collected_traces", &claim.trace_id).check_rows_affected(closed.rows_affected(), 1)?;
+    write_claimed(connection, CLOSE, claim, claim.spans).await?;
     delete_spans(connection, claim).await?;
     change_usage(connection, &claim.tenant, -1, -bytes).await
 }

@@ -20,13 +20,6 @@ const UNREAD_COLUMNS: &[(&str, &str, &str)] = &[
     ("investigations", "ended_token", "retro-checker compares it with the leases"),
     ("dead_letters", "retryable", "older programs write it; the code decides"),
     ("dead_letter_versions", "edited_ms", "when a message was edited, beside the audit log that is shown"),
-    (
-        "collected_traces",
-        "first_ms",
-        "when a trace began to come, for a person who looks into one that waits",
-    ),
-    ("collected_traces", "closed_as", "what became of a trace, for a person who looks for its run"),
-    ("trace_spans", "received_ms", "when a span came, for a person who looks into a trace that waits"),
     ("remarks", "stored_ms", "when a remark arrived, for a person who looks for a missed webhook"),
     ("streams", "republished_messages", "what a repair sent again, for a person who looks into a loss"),
 ];
