@@ -22,6 +22,11 @@ impl TokenUsage {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 
+    /// Returns `true` if no token was used.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Returns the sum of two usages.
     pub const fn add(self, other: Self) -> Self {
         Self {
@@ -70,8 +75,8 @@ impl ModelPrice {
         let cached = usage.cached_tokens.min(usage.input_tokens);
         let part = |tokens: u64, price: u64| u128::from(tokens) * u128::from(price);
         let sum = part(usage.input_tokens - cached, self.input)
-            + part(cached, self.cached)
-            + part(usage.output_tokens, self.output);
+            .saturating_add(part(cached, self.cached))
+            .saturating_add(part(usage.output_tokens, self.output));
         u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX)
     }
 }

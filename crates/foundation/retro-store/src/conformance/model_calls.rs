@@ -39,9 +39,11 @@ pub async fn a_call_is_found_by_whoever_takes_over(database: &Database) {
     let second = scenario.with_store(&*database.two).claim_next(LONG_S).await;
     assert_eq!(database.two.list_model_calls(&second).await.expect("listing"), calls);
     scenario.finish_claim(&second, &empty_result()).await.expect("finishing");
+    scenario.investigate_all(&|_| empty_result()).await;
     let (tenant, id) = (&scenario.key.tenant, second.retrospective.id);
-    let shown = database.one.find_retrospective(tenant, id).await.expect("reading").expect("it exists");
-    let (_, timing) = &shown.investigations[0];
+    assert_eq!(scenario.close_retrospective(id).await, CommitResult::Done);
+    let report = database.one.find_report(tenant, id).await.expect("reading").expect("it is closed");
+    let timing = report.investigations[0].timing;
     assert_eq!((timing.model_calls, timing.unpriced_calls), (3, 1));
     assert_eq!(timing.tokens, TokenUsage { input_tokens: 300, cached_tokens: 120, output_tokens: 21 });
     // What the caller passes is kept, and the calls are added.
