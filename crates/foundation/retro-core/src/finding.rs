@@ -329,11 +329,15 @@ pub struct RawAnswer {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub engine: String,
     /// Number of entries that could not be built from what a model stated.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub dropped: u32,
     /// Reason why a configured model took no part in the answer; `None` if it did, or if none is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_note: Option<String>,
+}
+
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Result of asking an investigator about a run. An answer without findings, an invalid answer and a failure

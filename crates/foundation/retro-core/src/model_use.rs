@@ -22,6 +22,11 @@ impl TokenUsage {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 
+    /// Returns `true` if no token was used.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Returns the sum of two usages.
     pub const fn add(self, other: Self) -> Self {
         Self {

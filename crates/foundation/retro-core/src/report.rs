@@ -170,14 +170,19 @@ pub struct InvestigationTiming {
     /// Model cost in US dollars; 0 if no model was used.
     pub cost_usd: f64,
     /// Number of calls of a model, those included that failed.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub model_calls: u32,
     /// Number of these calls whose price is not known, and which are missing from the cost.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub unpriced_calls: u32,
     /// Tokens that the calls used.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "TokenUsage::is_zero")]
     pub tokens: TokenUsage,
+}
+
+/// Reports without a model are stored as they were before there was one.
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// An investigation, as shown in a report.
