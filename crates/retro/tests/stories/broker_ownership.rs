@@ -103,7 +103,8 @@ async fn ready_and_doctor_report_when_the_program_or_its_broker_is_gone() {
     let doctor = world.run_retro(&["doctor", "-o", "json"]).await;
     assert_eq!(doctor.code, Some(0), "{doctor:?}");
     assert!(
-        json_text(&check(&doctor.parse_json(), "nats-server"), "detail").ends_with("answers"),
+        json_text(&check(&doctor.parse_json(), "nats-server"), "detail")
+            .ends_with("answers; agents are answered on retro.agents.context.<tenant>"),
         "{doctor:?}"
     );
 
