@@ -7,6 +7,7 @@ use strum::{EnumString, IntoStaticStr};
 
 /// Tokens that one or more calls of a model used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TokenUsage {
     /// Tokens of the prompts, including those that the provider read from its cache.
     pub input_tokens: u64,

@@ -12,6 +12,7 @@ use retro_model::{
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
+use tracing::warn;
 
 /// Interval between two looks for the answer file.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -142,11 +143,18 @@ impl LanguageModel for FolderModel {
             return failed(FailureKind::Unavailable, format!("the request cannot be written: {problem}"));
         }
         let deadline = Instant::now() + self.timeout;
+        let mut reported = String::new();
         loop {
             match self.read_answer(&hash).await {
                 Some(Ok(response)) => return Ok(response),
-                // Somebody may still be writing it.
-                None | Some(Err(_)) if Instant::now() < deadline => {}
+                None if Instant::now() < deadline => {}
+                // Somebody may still be writing it, or may mend it.
+                Some(Err(problem)) if Instant::now() < deadline => {
+                    if problem != reported {
+                        warn!("the answer file {hash}.answer.json is unreadable so far: {problem}");
+                        reported = problem;
+                    }
+                }
                 Some(Err(problem)) => {
                     let problem = format!("the answer file {hash}.answer.json is unreadable: {problem}");
                     return failed(FailureKind::Unreadable, problem);
