@@ -365,5 +365,5 @@ async fn a_kill_switch_that_is_engaged_while_a_request_is_under_way_stops_its_an
     };
     let answer = gateway.search(&home(), search).await;
     assert_eq!((answer.memories.len(), answer.reason.as_deref()), (0, Some(stopped)));
-    assert_eq!(*shelf.loads.lock().unwrap(), 1);
+    assert_eq!(*shelf.loads.lock().unwrap(), 2, "the memories, and their contents for the query");
 }

@@ -396,7 +396,7 @@ mod tests {
     /// A case that is not listed in the macro would never run.
     #[test]
     fn every_case_is_listed() {
-        let list = include_str!("mod.rs");
+        let list = include_str!("cases.rs");
         let files = [
             include_str!("access.rs"),
             include_str!("audit.rs"),
