@@ -2,7 +2,7 @@
 
 use retro_store::{Result, TraceClaim};
 
-use super::dialect::{Connection, OnTable, now_ms};
+use super::dialect::{Connection, OnTable, for_update, now_ms};
 use super::trace_usage::change_usage;
 use crate::{at, to_i64};
 
@@ -11,8 +11,12 @@ pub(crate) async fn find_claimed(
     connection: &mut Connection,
     claim: &TraceClaim,
 ) -> Result<Option<(i64, i64)>> {
-    const FIND: &str = "SELECT spans, bytes FROM collected_traces
-         WHERE tenant = $1 AND trace_id = $2 AND attempt = $3 AND closed_ms IS NULL";
+    // Locked, because a claim locks no row of `trace_usage`.
+    const FIND: &str = concat!(
+        "SELECT spans, bytes FROM collected_traces
+         WHERE tenant = $1 AND trace_id = $2 AND attempt = $3 AND closed_ms IS NULL",
+        for_update!()
+    );
     sqlx::query_as(FIND)
         .bind(claim.tenant.as_str())
         .bind(&claim.trace_id)
