@@ -69,7 +69,7 @@ pub async fn the_same_feedback_is_stored_once(database: &Database) {
     assert_eq!(stored.len(), 1);
     let FeedbackRow { feedback, outcome, settled_by } = &stored[0];
     assert_eq!((&feedback.author, outcome, settled_by), (&agent(&scenario, "r1"), &None, &None));
-    assert_eq!(feedback.why.as_ref().expect("it was explained").text, "because, with a NUL: \0.");
+    assert_eq!(feedback.why.as_ref().expect("it was explained").text, "because, with a NUL: \\u{0}.");
 }
 
 /// Checks that feedback on another tenant's memory is stored no more than on one that nobody has (law 11).
