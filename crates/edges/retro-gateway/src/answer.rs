@@ -225,6 +225,18 @@ impl ContextAnswer {
     }
 }
 
+impl ContextAnswer {
+    /// Returns about the size of the answer as JSON, in bytes. A line of the block stands in it twice.
+    pub(crate) fn json_bytes(&self) -> usize {
+        const FIELDS_BYTES: usize = 512;
+        const LINE_FIELDS_BYTES: usize = 128;
+        let rules = self.rules.as_ref();
+        let texts = self.text.len() + rules.map_or(0, |rules| rules.text.len());
+        let lines = self.memories.len() + rules.map_or(0, |rules| rules.rules.len());
+        FIELDS_BYTES + lines * LINE_FIELDS_BYTES + 2 * texts
+    }
+}
+
 /// Response to a request for a single memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemoryAnswer {

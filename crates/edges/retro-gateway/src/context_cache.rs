@@ -34,7 +34,7 @@ impl ContextCacheWorker {
         gateway: String,
     ) -> (Arc<ContextCache>, PresentationQueue, Self) {
         let cache = Arc::new(ContextCache::new());
-        let (queue, writer) = PresentationWriter::new(store.clone());
+        let (queue, writer) = PresentationWriter::new(store.clone(), cache.clone());
         let keeper = LeaseKeeper { store: store.clone(), cache: cache.clone(), gateway };
         (cache, queue, Self { store: store.clone(), keeper, writer })
     }

@@ -1,5 +1,7 @@
 //! Defines the HTTP routes of the agents' API.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
@@ -7,7 +9,7 @@ use retro_core::access::AccessScope;
 use retro_core::audience::{RepoVisibility, RunRepository};
 use retro_core::id::{MemoryRef, Repository, RunId, Step, Workflow};
 use retro_http::{
-    Api, Caller, JsonBody, PathId, Principal, Probes, Problem, QueryParams, Refusal, RouteAccess,
+    Api, Caller, JsonBody, PathId, Principal, Probes, Problem, QueryParams, Refusal, RouteAccess, SizedJson,
     describe_health_routes, health_routes,
 };
 use retro_store::UnresolvedRef;
@@ -29,7 +31,7 @@ use crate::lessons;
 /// [`retro_http::HttpServer`].
 pub fn build_router(gateway: Gateway, ingest: IngestService, probes: Probes) -> Api {
     agent_routes()
-        .with_state(gateway)
+        .with_state(Arc::new(gateway))
         .merge(intake::ingest_routes().with_state(ingest))
         .merge(health_routes(probes))
 }
@@ -37,7 +39,7 @@ pub fn build_router(gateway: Gateway, ingest: IngestService, probes: Probes) -> 
 /// Returns the routes that work without a broker: `/v1/context`, `/v1/memories/search`, `/v1/memories/{id}`,
 /// `/v1/feedback` and health. All other routes are left to [`retro_http::HttpServer::serve_not_ready`].
 pub fn build_not_ready_router(gateway: Gateway, probes: Probes) -> Api {
-    agent_routes().with_state(gateway).merge(health_routes(probes))
+    agent_routes().with_state(Arc::new(gateway)).merge(health_routes(probes))
 }
 
 /// Returns the routes of [`build_router`] and of [`lessons_router`](crate::lessons_router) without state, for generating the OpenAPI document.
@@ -49,7 +51,8 @@ pub fn describe_api() -> Api {
         .merge(describe_health_routes())
 }
 
-fn agent_routes() -> Api<Gateway> {
+/// The state is shared, because a router clones it several times for each request.
+fn agent_routes() -> Api<Arc<Gateway>> {
     let memories =
         Api::new().routes(routes!(search)).routes(routes!(memory)).allow(RouteAccess::ContextOrRead);
     let feedback = Api::new().routes(routes!(feedback)).allow(RouteAccess::ContextOrOperate);
@@ -60,11 +63,12 @@ fn agent_routes() -> Api<Gateway> {
 #[utoipa::path(post, path = "/v1/context", tag = "agents", request_body = ContextRequest,
     responses((status = 200, body = ContextAnswer, description = "the best few memories, or none and the reason")))]
 async fn context(
-    State(gateway): State<Gateway>,
+    State(gateway): State<Arc<Gateway>>,
     Caller(tenant): Caller,
     JsonBody(request): JsonBody<ContextRequest>,
-) -> Json<ContextAnswer> {
-    Json(gateway.context(&tenant, request).await)
+) -> SizedJson<ContextAnswer> {
+    let answer = gateway.context(&tenant, request).await;
+    SizedJson { bytes_expected: answer.json_bytes(), value: answer }
 }
 
 /// Query parameters of a search.
@@ -120,7 +124,7 @@ const fn default_found() -> usize {
 #[utoipa::path(get, path = "/v1/memories/search", tag = "agents", params(SearchQuery),
     responses((status = 200, body = SearchAnswer, description = "what was found, or nothing and the reason")))]
 async fn search(
-    State(gateway): State<Gateway>,
+    State(gateway): State<Arc<Gateway>>,
     Caller(tenant): Caller,
     QueryParams(asked): QueryParams<SearchQuery>,
 ) -> Result<Json<SearchAnswer>, Problem> {
@@ -150,7 +154,7 @@ struct MemoryQuery {
     params(("id" = String, Path, description = "id of the memory, or at least its first 8 digits"), MemoryQuery),
     responses((status = 200, body = MemoryAnswer)))]
 async fn memory(
-    State(gateway): State<Gateway>,
+    State(gateway): State<Arc<Gateway>>,
     Caller(tenant): Caller,
     PathId(name): PathId<MemoryRef>,
     QueryParams(opening): QueryParams<MemoryQuery>,
@@ -175,7 +179,7 @@ pub(crate) fn unresolved_problem(unnamed: &UnresolvedRef) -> Problem {
 #[utoipa::path(post, path = "/v1/feedback", tag = "agents", request_body = FeedbackRequest,
     responses((status = 200, body = FeedbackAnswer, description = "recorded, recorded before, or not and why")))]
 async fn feedback(
-    State(gateway): State<Gateway>,
+    State(gateway): State<Arc<Gateway>>,
     principal: Principal,
     JsonBody(request): JsonBody<FeedbackRequest>,
 ) -> Result<Json<FeedbackAnswer>, Response> {

@@ -5,6 +5,7 @@ mod intake;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -51,8 +52,12 @@ pub(crate) struct FakeStore {
     pub(crate) recording_fails: Mutex<u32>,
     /// Number of presentations that can be recorded in one transaction.
     pub(crate) part_max: Option<usize>,
+    /// Number of presentations in each transaction that recorded some.
+    pub(crate) transactions: Mutex<Vec<usize>>,
     /// Number of answers that wait to be applied.
     pub(crate) waiting: Mutex<u64>,
+    /// Time that an application of answers takes.
+    pub(crate) apply_takes: Duration,
     /// Run of which the database refuses to record anything.
     pub(crate) refused_run: Option<&'static str>,
     /// Changed workflows, in the order of their changes.
@@ -184,11 +189,13 @@ impl RecallStore for FakeStore {
             let withheld = assignments.iter().filter(|assignment| assignment.withheld).map(|one| one.memory);
             self.add_records(key, run, "withheld", &withheld.collect::<Vec<_>>()).await?;
         }
+        self.transactions.lock().unwrap().push(presentations.len());
         Ok(())
     }
 
     async fn apply_presentations(&self, limit: u32) -> Result<AppliedPresentations> {
         self.check_available().await?;
+        tokio::time::sleep_until(tokio::time::Instant::now() + self.apply_takes).await;
         let mut waiting = self.waiting.lock().unwrap();
         let applied = (*waiting).min(u64::from(limit));
         *waiting -= applied;

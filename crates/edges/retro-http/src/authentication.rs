@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use retro_core::id::Tenant;
 
@@ -109,11 +109,6 @@ pub(crate) async fn authenticate_requests(
         }
         Err(refusal) => refusal.into_response(),
     }
-}
-
-/// Adds the authentication to a router, before all its routes.
-pub(crate) fn with_authentication(router: axum::Router, authenticator: Authenticator) -> axum::Router {
-    router.layer(from_fn_with_state(authenticator, authenticate_requests))
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 use axum::extract::Request;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::problem::Problem;
@@ -23,15 +22,16 @@ impl IntoResponse for &ForeignNavigation {
 }
 
 /// Refuses a request of another site, unless a person follows a link: those are marked.
-pub(crate) async fn refuse_cross_site_requests(mut request: Request, next: Next) -> Response {
-    if is_cross_site(request.headers(), request.uri()) {
-        let is_navigation = request.headers().get("sec-fetch-mode").is_some_and(|mode| mode == "navigate");
-        if !is_navigation || !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return refuse();
-        }
-        request.extensions_mut().insert(ForeignNavigation);
+pub(crate) fn refuse_cross_site_request(request: &mut Request) -> Option<Response> {
+    if !is_cross_site(request.headers(), request.uri()) {
+        return None;
     }
-    next.run(request).await
+    let is_navigation = request.headers().get("sec-fetch-mode").is_some_and(|mode| mode == "navigate");
+    if !is_navigation || !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Some(refuse());
+    }
+    request.extensions_mut().insert(ForeignNavigation);
+    None
 }
 
 fn refuse() -> Response {

@@ -6,12 +6,14 @@ mod authentication;
 mod body_budget;
 mod cross_site;
 mod extract;
+mod guard;
 mod health;
 mod idempotency;
 mod in_flight;
 mod problem;
 mod route_access;
 mod serve;
+mod sized_json;
 mod tenant_header;
 mod tenant_limiter;
 mod tls;
@@ -41,6 +43,7 @@ pub use serve::{
     HttpServer, SHUTDOWN_S_MAX, ServeError, finish_router, finish_router_for, listen, listen_anywhere,
     serve_health, serve_signed, url_scheme,
 };
+pub use sized_json::SizedJson;
 pub use tenant_header::TENANT_HEADER;
 pub use tenant_limiter::{TenantLimiter, TenantPermit};
 pub use tls::{ServerCertificate, TlsError};

@@ -2,23 +2,21 @@
 
 mod connections;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::{HeaderMap, Method, StatusCode, Uri, header, uri::Authority};
-use axum::middleware::{Next, from_fn};
-use axum::response::{IntoResponse, Response};
+use axum::extract::DefaultBodyLimit;
+use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::answer_headers::add_answer_headers;
 use crate::api::Api;
-use crate::authentication::{Authenticator, with_authentication};
-use crate::cross_site::refuse_cross_site_requests;
+use crate::authentication::{Authenticator, authenticate_requests};
 use crate::extract::BODY_BYTES_MAX;
+use crate::guard::guard_requests;
 use crate::health::{Probes, Readiness, ReadyCheck, health_routes};
 use crate::problem::Problem;
 use crate::tls::ServerCertificate;
@@ -135,7 +133,7 @@ pub async fn serve_health(
     info!(http.address = %address, "serving /livez, /readyz and /metrics on {address}");
     // Whoever reaches the address may read the metrics.
     let router = with_fallbacks(health_routes(probes).into_bare_router());
-    let router = with_authentication(router, Authenticator::trusting_header());
+    let router = router.layer(from_fn_with_state(Authenticator::trusting_header(), authenticate_requests));
     serve_until_stopped(listener, None, router, ConnectionLimits::HEALTH, stop).await;
     Ok(())
 }
@@ -172,13 +170,9 @@ pub fn finish_router_for(api: Api, authenticator: Authenticator) -> Router {
 }
 
 fn guard_router(router: Router, authenticator: Authenticator) -> Router {
-    let trusts_host = authenticator.requires_token();
-    let router = with_authentication(router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)), authenticator);
+    let router = router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
     // Outside of everything else, so a foreign page learns nothing, not even which routes exist.
-    let router = router.layer(from_fn(refuse_cross_site_requests));
-    let router = router.layer(from_fn(add_answer_headers));
-    // Where each request needs a token, a page under another name has none.
-    if trusts_host { router } else { router.layer(from_fn(reject_foreign_hosts)) }
+    router.layer(from_fn_with_state(authenticator, guard_requests))
 }
 
 fn with_fallbacks(router: Router) -> Router {
@@ -197,35 +191,6 @@ async fn answer_not_found(uri: Uri) -> Problem {
 async fn answer_method_not_allowed(method: Method, uri: Uri) -> Problem {
     let detail = format!("{} does not allow {method}", uri.path());
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the method is not allowed", detail)
-}
-
-/// Rejects requests for a host name that is not local. A browser sends the host of the page's URL, so a
-/// foreign name reveals a page whose host name resolves to loopback (DNS rebinding).
-async fn reject_foreign_hosts(request: Request, next: Next) -> Response {
-    match find_host(request.headers(), request.uri()) {
-        Some(host) if !is_local(&host) => Problem::new(
-            StatusCode::FORBIDDEN,
-            "the host is not local",
-            "only requests for localhost, 127.0.0.1 or [::1] are answered",
-        )
-        .into_response(),
-        _ => next.run(request).await,
-    }
-}
-
-fn find_host(headers: &HeaderMap, uri: &Uri) -> Option<String> {
-    if let Some(host) = uri.host() {
-        return Some(host.to_owned());
-    }
-    let value = headers.get(header::HOST)?;
-    // A host that cannot be parsed counts as foreign.
-    let authority = value.to_str().ok().and_then(|text| text.parse::<Authority>().ok());
-    Some(authority.map_or_else(String::new, |authority| authority.host().to_owned()))
-}
-
-fn is_local(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]

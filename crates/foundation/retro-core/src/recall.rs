@@ -1,5 +1,6 @@
 //! Chooses the memories to present to the next run of a step, and renders them as a block of its prompt.
 
+mod choose;
 mod fence;
 mod memory_content;
 mod prepared;
@@ -12,12 +13,13 @@ mod withhold;
 
 use serde::{Deserialize, Serialize};
 
+pub use choose::CountTokens;
 pub use fence::{
     FENCE_BEGIN, FENCE_END, FENCE_HINT, FENCE_HINTS, FENCE_TOOL_HINT, RecallPlace, RecallReason,
     RecalledMemory, hint_at_tools, render_block, strip_injected,
 };
 pub use memory_content::MemoryContent;
-pub use prepared::{CountTokens, PreparedMemories};
+pub use prepared::PreparedMemories;
 pub use relevance::{TaskOrder, TextIndex};
 pub use search::{FoundKind, FoundMemories, FoundMemory};
 pub use task::{RecallTask, TASK_BYTES_MAX, TaskVectors};

@@ -4,6 +4,8 @@
 //! process that is killed loses what it has accepted and not yet stored: at most [`QUEUED_MAX`] and the batch under way,
 //! on an ordinary day those of some milliseconds. The runs report what they were handed when they end.
 //!
+//! A transaction begins at most every [`BATCH_INTERVAL`], so that it has many rows when many agents ask.
+//!
 //! An answer is stored in one row first, because its memories are counted on pages all over the database. These rows are
 //! applied when agents leave time for it, and during a tenth of the time if they do not. Whoever asks about a run knows
 //! both, so only the counts of memories are late.
@@ -14,16 +16,23 @@ use std::time::Duration;
 
 use retro_store::{Presentation, RecallStore, StoreError};
 use retro_telemetry::metrics;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
+
+use super::scopes::ContextCache;
 
 /// Maximum number of runs whose presentations wait to be stored.
 pub(super) const QUEUED_MAX: usize = 4_096;
 /// Maximum number of runs whose presentations are stored in one transaction. A transaction must take much less time than
 /// an agent waits, because nothing more is accepted until it has made room in a full queue.
 const BATCH_MAX: usize = 512;
+/// Shortest time from one transaction to the next, unless somebody waits for it. A transaction costs as much as the rows of
+/// dozens of answers, and what a killed process loses is at most twice this time.
+const BATCH_INTERVAL: Duration = Duration::from_millis(10);
+/// Time without a request after which agents leave time to apply answers.
+const IDLE: Duration = Duration::from_millis(50);
 /// Maximum number of answers that are applied in one transaction: some 2,500 rows, during which nothing is stored.
 const APPLIED_MAX: u32 = 128;
 /// Pause after an application while agents ask, as a multiple of the time that it took.
@@ -49,6 +58,8 @@ pub(crate) struct PresentationQueue {
     settled: watch::Receiver<u64>,
     /// Number of accepted ones.
     accepted: Arc<AtomicU64>,
+    /// Notified when somebody waits for the next transaction.
+    wanted: Arc<Notify>,
 }
 
 /// Whether a presentation was accepted.
@@ -63,10 +74,14 @@ pub(crate) enum Enqueued {
 
 pub(super) struct PresentationWriter {
     store: Arc<dyn RecallStore>,
+    cache: Arc<ContextCache>,
+    wanted: Arc<Notify>,
     receiver: mpsc::Receiver<Presentation>,
     settled: watch::Sender<u64>,
     /// Upper bound of the number of answers that are stored and not applied.
     pending_max: u64,
+    /// Time of the next transaction that stores what was accepted.
+    next_batch: Instant,
     /// Time of the next application.
     next_application: Instant,
 }
@@ -95,17 +110,26 @@ impl PresentationQueue {
     pub(crate) async fn flush(&self, deadline: Instant) {
         let accepted = self.accepted.load(Ordering::SeqCst);
         let mut settled = self.settled.clone();
+        if *settled.borrow_and_update() < accepted {
+            self.wanted.notify_one();
+        }
         let _ = timeout_at(deadline, settled.wait_for(|settled| *settled >= accepted)).await;
     }
 }
 
 impl PresentationWriter {
-    pub(super) fn new(store: Arc<dyn RecallStore>) -> (PresentationQueue, Self) {
+    pub(super) fn new(store: Arc<dyn RecallStore>, cache: Arc<ContextCache>) -> (PresentationQueue, Self) {
         let (sender, receiver) = mpsc::channel(QUEUED_MAX);
         let (settled, seen) = watch::channel(0);
-        let queue = PresentationQueue { sender, settled: seen, accepted: Arc::default() };
+        let wanted = Arc::<Notify>::default();
+        let queue =
+            PresentationQueue { sender, settled: seen, accepted: Arc::default(), wanted: wanted.clone() };
         // What another process has left is applied at once.
-        (queue, Self { store, receiver, settled, pending_max: 0, next_application: Instant::now() })
+        let (next_batch, next_application) = (Instant::now(), Instant::now());
+        let pending_max = 0;
+        let writer =
+            Self { store, cache, wanted, receiver, settled, pending_max, next_batch, next_application };
+        (queue, writer)
     }
 
     /// Stores what is accepted until `stop` is cancelled, and then what is left.
@@ -128,10 +152,11 @@ impl PresentationWriter {
             let next_application = self.next_application;
             tokio::select! {
                 () = stop.cancelled(), if !self.receiver.is_closed() => self.receiver.close(),
-                received = self.receiver.recv_many(&mut batch, BATCH_MAX) => {
+                received = self.receive_batch(&mut batch) => {
                     if received == 0 {
                         break;
                     }
+                    self.next_batch = Instant::now() + BATCH_INTERVAL;
                     self.store_batch(&batch).await;
                     batch.clear();
                 }
@@ -149,6 +174,18 @@ impl PresentationWriter {
         }
     }
 
+    /// Receives what was accepted until the next transaction is due or wanted, and waits for something if it is nothing.
+    /// Returns 0 if nothing will be accepted any more.
+    async fn receive_batch(&mut self, batch: &mut Vec<Presentation>) -> usize {
+        if !self.receiver.is_closed() && self.receiver.len() < BATCH_MAX {
+            tokio::select! {
+                () = sleep_until(self.next_batch) => {}
+                () = self.wanted.notified() => {}
+            }
+        }
+        self.receiver.recv_many(batch, BATCH_MAX).await
+    }
+
     /// Applies answers that are stored, and decides when the next ones are.
     async fn apply_pending(&mut self, limit: u32) {
         let began = Instant::now();
@@ -157,7 +194,7 @@ impl PresentationWriter {
                 self.pending_max = applied.waiting_max;
                 match applied.waiting_max {
                     0 => LEFT_LOOK_INTERVAL,
-                    _ if self.receiver.is_empty() => Duration::ZERO,
+                    _ if !self.cache.was_asked_within(IDLE) => Duration::ZERO,
                     _ => began.elapsed() * APPLY_PAUSE_FACTOR,
                 }
             }
@@ -221,114 +258,4 @@ pub(crate) fn count_stored(one: &Presentation) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Mutex;
-
-    use retro_core::id::{RunId, Tenant, Workflow, WorkflowKey};
-
-    use super::*;
-    use crate::testing::{FakeStore, Trouble, active_memory};
-
-    fn presentation(run: usize) -> Presentation {
-        let key = WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("shop").unwrap() };
-        let run = RunId::new(format!("run-{run}")).unwrap();
-        Presentation { key, run, memories: vec![active_memory("select", 0).id], assignments: Vec::new() }
-    }
-
-    fn soon() -> Instant {
-        Instant::now() + Duration::from_millis(200)
-    }
-
-    fn recorded(store: &FakeStore) -> usize {
-        store.records.lock().unwrap().len()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_was_accepted_is_stored_once_though_the_database_was_away() {
-        let store = Arc::new(FakeStore { recording_fails: Mutex::new(3), ..FakeStore::default() });
-        let (queue, writer) = PresentationWriter::new(store.clone());
-        let stop = CancellationToken::new();
-        let running = tokio::spawn(writer.run(stop.clone()));
-        for run in 0..10 {
-            assert_eq!(queue.enqueue(presentation(run), soon()).await, Enqueued::Accepted);
-        }
-        queue.flush(Instant::now() + Duration::from_secs(9)).await;
-        assert_eq!(recorded(&store), 10);
-        stop.cancel();
-        running.await.unwrap();
-        assert_eq!(queue.enqueue(presentation(11), soon()).await, Enqueued::Closed(presentation(11)));
-        assert_eq!(*store.waiting.lock().unwrap(), 0, "and applied");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_left_is_stored_when_the_process_stops() {
-        let store = Arc::new(FakeStore { recording_fails: Mutex::new(1), ..FakeStore::default() });
-        let (queue, writer) = PresentationWriter::new(store.clone());
-        for run in 0..BATCH_MAX + 1 {
-            assert_eq!(queue.enqueue(presentation(run), soon()).await, Enqueued::Accepted);
-        }
-        let stop = CancellationToken::new();
-        stop.cancel();
-        writer.run(stop).await;
-        assert_eq!(recorded(&store), BATCH_MAX + 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_full_queue_accepts_nothing_more_and_a_hanging_database_does_not_hold_up_the_stop() {
-        let store = Arc::new(FakeStore { trouble: Trouble::OnlyRecordingHangs, ..FakeStore::default() });
-        let (queue, writer) = PresentationWriter::new(store);
-        for run in 0..QUEUED_MAX {
-            assert_eq!(queue.enqueue(presentation(run), soon()).await, Enqueued::Accepted);
-        }
-        assert_eq!(queue.enqueue(presentation(QUEUED_MAX), soon()).await, Enqueued::Full);
-        let (stop, began) = (CancellationToken::new(), Instant::now());
-        stop.cancel();
-        writer.run(stop).await;
-        assert_eq!(began.elapsed(), STOP_PATIENCE);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_the_database_refuses_spoils_nothing_else() {
-        let store = Arc::new(FakeStore { refused_run: Some("run-3"), ..FakeStore::default() });
-        let (queue, writer) = PresentationWriter::new(store.clone());
-        for run in 0..5 {
-            assert_eq!(queue.enqueue(presentation(run), soon()).await, Enqueued::Accepted);
-        }
-        let stop = CancellationToken::new();
-        stop.cancel();
-        writer.run(stop).await;
-        assert_eq!(recorded(&store), 4);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_batch_that_takes_too_long_is_stored_in_parts() {
-        let store = Arc::new(FakeStore { part_max: Some(5), ..FakeStore::default() });
-        let (queue, writer) = PresentationWriter::new(store.clone());
-        for run in 0..40 {
-            assert_eq!(queue.enqueue(presentation(run), soon()).await, Enqueued::Accepted);
-        }
-        let stop = CancellationToken::new();
-        stop.cancel();
-        writer.run(stop).await;
-        assert_eq!(recorded(&store), 40);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_another_process_has_left_is_applied() {
-        let store = Arc::new(FakeStore { waiting: Mutex::new(1_000), ..FakeStore::default() });
-        let (_queue, writer) = PresentationWriter::new(store.clone());
-        let stop = CancellationToken::new();
-        let running = tokio::spawn(writer.run(stop.clone()));
-        let waiting = || *store.waiting.lock().unwrap();
-        while waiting() > 0 {
-            tokio::task::yield_now().await;
-        }
-        *store.waiting.lock().unwrap() = 7;
-        tokio::time::advance(LEFT_LOOK_INTERVAL).await;
-        while waiting() > 0 {
-            tokio::task::yield_now().await;
-        }
-        stop.cancel();
-        running.await.unwrap();
-    }
-}
+mod tests;

@@ -216,7 +216,7 @@ impl ContextCache {
 impl CacheState {
     fn has_changed_since(&self, generation: u64, depends_on: &[WorkflowKey]) -> bool {
         let has_changed = |key| self.changed.get(key).is_some_and(|changed| *changed > generation);
-        self.all_changed > generation || depends_on.iter().any(has_changed)
+        self.generation > generation && (self.all_changed > generation || depends_on.iter().any(has_changed))
     }
 }
 

@@ -27,8 +27,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::header::CONNECTION;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::header::{CONNECTION, HOST};
+use axum::http::{HeaderValue, StatusCode, Version};
+use axum::response::{IntoResponse as _, Response};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -41,6 +42,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
+use crate::problem::Problem;
 pub(crate) use limits::ConnectionLimits;
 use table::{ConnectionTable, Slot};
 pub(crate) use watched::GuardedBody;
@@ -141,10 +143,14 @@ async fn serve_connection(
     let answer = service_fn(move |request: Request<Incoming>| {
         let (router, progress) = (router.clone(), progress.clone());
         async move {
+            let names_host = names_one_host(&request);
             let request = request.map(|body| progress.begin_request(Body::new(body)));
-            let mut response = router.oneshot(request).await?;
+            let mut response = match names_host {
+                true => router.oneshot(request).await?,
+                false => refuse_unclear_host(),
+            };
             // While others wait, a keep-alive connection would keep its slot forever.
-            if closes_connection(response.status()) || progress.slot.has_waiter() {
+            if !names_host || closes_connection(response.status()) || progress.slot.has_waiter() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, Infallible>(response.map(|body| progress.watch_answer(body)))
@@ -169,6 +175,17 @@ async fn serve_connection(
     if let Err(problem) = ended {
         debug!("an HTTP connection ended: {problem}");
     }
+}
+
+/// Returns `true` unless a request of HTTP/1.1 names no host or several ones: a proxy before the server may have read
+/// another one (RFC 9112, section 3.2).
+fn names_one_host<B>(request: &Request<B>) -> bool {
+    request.version() != Version::HTTP_11 || request.headers().get_all(HOST).iter().count() == 1
+}
+
+fn refuse_unclear_host() -> Response {
+    let detail = "a request of HTTP/1.1 names its host in one `Host` header";
+    Problem::new(StatusCode::BAD_REQUEST, "the host is unclear", detail).into_response()
 }
 
 /// Returns `true` if the connection must close after this response because the request's body was not read to

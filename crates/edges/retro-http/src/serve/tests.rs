@@ -6,6 +6,9 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
+use axum::extract::Request;
+use axum::http::{HeaderMap, header};
+
 use super::*;
 use crate::{Caller, JsonBody, PathId, QueryParams};
 

@@ -182,10 +182,13 @@ proptest! {
             (choose(&prepared, Some(&run), None, &policy), choose(&prepared, Some(&run), Some(&task), &policy));
         prop_assert!(with.tokens <= policy.inject_tokens_max && with.memories.len() <= 6);
         prop_assert_eq!(with.blocked, without.blocked);
-        prop_assert_eq!(with.memories.len() + with.omitted as usize, without.memories.len() + without.omitted as usize);
+        let eligible = |recall: &Recall| recall.memories.len() + recall.withheld() + recall.omitted as usize;
+        prop_assert_eq!(eligible(&with), eligible(&without));
         let newcomers = |recall: &Recall| recall.memories.iter().filter(|memory| memory.newcomer).count();
         prop_assert!(newcomers(&with) <= policy.inject_newcomers as usize);
-        prop_assert!(with.omitted == 0 || newcomers(&with) > 0 || with.memories.len() < 2);
+        let everybody = choose(&prepared, None, None, &all_places());
+        let left = everybody.memories.iter().filter(|memory| !is_withheld(memory.id, &run, 300)).count();
+        prop_assert!(with.memories.len() == left || newcomers(&with) > 0 || with.memories.len() < 2);
         for assignment in &with.assignments {
             prop_assert_eq!(assignment.withheld, is_withheld(assignment.memory, &run, 300));
             prop_assert_eq!(assignment.withheld, !ids(&with).contains(&assignment.memory));

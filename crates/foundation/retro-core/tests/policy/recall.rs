@@ -266,9 +266,61 @@ fn a_memory_that_had_no_place_anyway_is_not_withheld() {
     let policy = Policy { inject_memories_max: 1, inject_newcomers: 0, ..Policy::default() };
     let run = find_run(&candidates, &policy, &["light"]);
     let recall = prepare_and_choose(candidates.clone(), Some(&run), &policy, &count_words);
-    assert_eq!((titles(&recall), recall.withheld(), recall.omitted), (vec!["heavy"], 0, 0));
+    assert_eq!((titles(&recall), recall.withheld(), recall.omitted), (vec!["heavy"], 0, 1));
     // If the heavier one is withheld too, it would have had the place.
     let run = find_run(&candidates, &policy, &["heavy", "light"]);
     let recall = prepare_and_choose(candidates, Some(&run), &policy, &count_words);
     assert_eq!((recall.memories.len(), recall.withheld()), (0, 2));
+}
+
+/// Chance is asked only about memories that may get a place. Compared with a choice that asks about each: who is handed
+/// out is chosen as for a preview from those that chance leaves, and who is withheld would have been in that preview.
+#[test]
+fn chance_decides_as_if_it_were_asked_about_every_memory() {
+    let mut withheld = 0;
+    for (count, memories_max, newcomers, tokens_max, permille) in [
+        (30, 10, 2, 500, 100),
+        (30, 10, 2, 40, 300),
+        (12, 10, 2, 500, 500),
+        (12, 4, 4, 500, 300),
+        (5, 10, 2, 500, 300),
+        (3, 1, 1, 25, 500),
+    ] {
+        let policy = Policy {
+            inject_memories_max: memories_max,
+            inject_newcomers: newcomers,
+            inject_tokens_max: tokens_max,
+            withhold_permille: permille,
+            ..Policy::default()
+        };
+        let words = |nth: u16| "word ".repeat(usize::from(nth % 7));
+        let candidates: Vec<RecallCandidate> = (0..count)
+            .map(|nth| {
+                candidate(&format!("{}memory {nth}", words(nth)), 300 + nth % 5, u64::from(nth * 7 % 11))
+            })
+            .collect();
+        for nth in 0..20 {
+            let run = RunId::new(format!("run-{nth}")).unwrap();
+            let preview = |kept: &dyn Fn(&RecallCandidate) -> bool| {
+                let kept = candidates.iter().filter(|one| kept(one)).cloned().collect();
+                prepare_and_choose(kept, None, &policy, &count_words).memories
+            };
+            let is_drawn = |one: &RecallCandidate| is_withheld(one.memory.id, &run, permille);
+            let handed = preview(&|one| !is_drawn(one));
+            let is_missing = |one: &&RecallCandidate| {
+                let with_it = preview(&|other| !is_drawn(other) || other.memory.id == one.memory.id);
+                is_drawn(one) && with_it.iter().any(|memory| memory.id == one.memory.id)
+            };
+            let mut missing: Vec<MemoryId> =
+                candidates.iter().filter(is_missing).map(|one| one.memory.id).collect();
+            let recall = prepare_and_choose(candidates.clone(), Some(&run), &policy, &count_words);
+            let drawn = recall.assignments.iter().filter(|one| one.withheld);
+            let mut found: Vec<MemoryId> = drawn.map(|one| one.memory).collect();
+            (missing.sort_unstable(), found.sort_unstable());
+            assert_eq!((&recall.memories, &found), (&handed, &missing), "{policy:?}, {run}");
+            assert_eq!(recall.omitted as usize, usize::from(count) - handed.len() - found.len());
+            withheld += found.len();
+        }
+    }
+    assert!(withheld > 50, "{withheld} were withheld");
 }

@@ -12,8 +12,26 @@ use super::dialect::{OnTable, Store, any_of, list_parameter, now_ms};
 use super::open::commit;
 use super::pending_presentations;
 use super::repositories::complete_visibility;
-use crate::rows::memory::parse_memory;
+use crate::rows::memory::{CANDIDATE_SEPARATOR, parse_candidates, parse_memory};
 use crate::{at, to_i64};
+
+/// Selects the active memories of the tenant `$1` that meet a condition, with the number of their presentations, as the one
+/// text that [`parse_candidates`] reads.
+///
+/// One row for all of them, because SQLite's driver hands over each row from one thread to another.
+macro_rules! candidates {
+    (separated by $separator:literal, $($condition:expr),+) => {
+        concat!(
+            "SELECT string_agg(
+                memories.id || ' ' || coalesce(counts.presentations, 0) || ' ' || memories.memory, ", $separator, ")
+             FROM memories
+             LEFT JOIN memory_presentation_counts AS counts
+                ON counts.tenant = memories.tenant AND counts.memory = memories.id
+             WHERE memories.tenant = $1 AND memories.status = 'active' AND ",
+            $($condition),+
+        )
+    };
+}
 
 #[async_trait]
 impl RecallStore for Store {
@@ -25,14 +43,10 @@ impl RecallStore for Store {
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>> {
         // A scope is stored as its key, so the keys that the run may be handed are all that is needed.
-        const LOAD: &str = concat!(
-            "SELECT memories.id, memories.memory, coalesce(counts.presentations, 0) FROM memories
-             LEFT JOIN memory_presentation_counts AS counts
-                ON counts.tenant = memories.tenant AND counts.memory = memories.id
-             WHERE memories.tenant = $1 AND memories.workflow = $2 AND memories.step = $3
-                AND memories.status = 'active' AND memories.weight >= $4 AND memories.scope_key ",
-            any_of!("$5"),
-            " ORDER BY memories.weight DESC, memories.id"
+        const LOAD: &str = candidates!(
+            separated by "$6",
+            "memories.workflow = $2 AND memories.step = $3 AND memories.weight >= $4 AND memories.scope_key ",
+            any_of!("$5")
         );
         let repository = match repository {
             Some(repository) => {
@@ -43,20 +57,17 @@ impl RecallStore for Store {
         };
         let scopes = MemoryScope::all_of_run(&key.workflow, step, repository.as_ref());
         let scopes: Vec<String> = scopes.iter().map(MemoryScope::storage_key).collect();
-        let rows: Vec<(String, String, i64)> = sqlx::query_as(LOAD)
+        let rows: Option<String> = sqlx::query_scalar(LOAD)
             .bind(key.tenant.as_str())
             .bind(key.workflow.as_str())
             .bind(step.as_str())
             .bind(i64::from(weight_min))
             .bind(list_parameter(&scopes))
-            .fetch_all(self.reader())
+            .bind(CANDIDATE_SEPARATOR.to_string())
+            .fetch_one(self.reader())
             .await
             .on_table("memories")?;
-        let candidate = |(id, memory, count): &(String, String, i64)| {
-            let presentations = at("memory_presentation_counts.presentations", id).parse_unsigned(*count)?;
-            Ok(RecallCandidate { memory: parse_memory(id, memory)?, presentations })
-        };
-        rows.iter().map(candidate).collect()
+        parse_candidates(rows.as_deref())
     }
 
     async fn load_rule_candidates(
@@ -65,25 +76,19 @@ impl RecallStore for Store {
         repo: &Repository,
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>> {
-        const LOAD: &str = "
-            SELECT memories.id, memories.memory, coalesce(counts.presentations, 0) FROM memories
-            LEFT JOIN memory_presentation_counts AS counts
-                ON counts.tenant = memories.tenant AND counts.memory = memories.id
-            WHERE memories.tenant = $1 AND memories.workflow = $2 AND memories.scope_kind = 'repository'
-                AND memories.status = 'active' AND memories.weight >= $3
-            ORDER BY memories.weight DESC, memories.id";
-        let rows: Vec<(String, String, i64)> = sqlx::query_as(LOAD)
+        const LOAD: &str = candidates!(
+            separated by "$4",
+            "memories.workflow = $2 AND memories.scope_kind = 'repository' AND memories.weight >= $3"
+        );
+        let rows: Option<String> = sqlx::query_scalar(LOAD)
             .bind(tenant.as_str())
             .bind(repo.rule_scope(tenant).workflow.as_str())
             .bind(i64::from(weight_min))
-            .fetch_all(self.reader())
+            .bind(CANDIDATE_SEPARATOR.to_string())
+            .fetch_one(self.reader())
             .await
             .on_table("memories")?;
-        let candidate = |(id, memory, count): &(String, String, i64)| {
-            let presentations = at("memory_presentation_counts.presentations", id).parse_unsigned(*count)?;
-            Ok(RecallCandidate { memory: parse_memory(id, memory)?, presentations })
-        };
-        rows.iter().map(candidate).collect()
+        parse_candidates(rows.as_deref())
     }
 
     async fn read_ahead(&self) {

@@ -241,3 +241,16 @@ async fn a_client_that_never_reads_its_answer_loses_its_connection() {
     assert!(served.send_bytes(ASKED).await.ends_with("here"), "its slot is free again");
     served.stop().await;
 }
+
+#[tokio::test]
+async fn a_request_names_one_host() {
+    let server = TestServer::start(test_router(), ConnectionLimits::HTTP).await;
+    for (hosts, status) in [("", "400"), ("host: a\r\nhost: a\r\n", "400"), ("host: a\r\n", "200")] {
+        let request = format!("GET /here HTTP/1.1\r\n{hosts}connection: close\r\n\r\n");
+        let answer = server.send_bytes(request.as_bytes()).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{hosts:?}: {answer}");
+    }
+    let old = server.send_bytes(b"GET /here HTTP/1.0\r\n\r\n").await;
+    assert!(old.starts_with("HTTP/1.0 200"), "no host is needed there: {old}");
+    server.stop().await;
+}
