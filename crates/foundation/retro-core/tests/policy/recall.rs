@@ -316,7 +316,8 @@ fn chance_decides_as_if_it_were_asked_about_every_memory() {
             let recall = prepare_and_choose(candidates.clone(), Some(&run), &policy, &count_words);
             let drawn = recall.assignments.iter().filter(|one| one.withheld);
             let mut found: Vec<MemoryId> = drawn.map(|one| one.memory).collect();
-            (missing.sort_unstable(), found.sort_unstable());
+            missing.sort_unstable();
+            found.sort_unstable();
             assert_eq!((&recall.memories, &found), (&handed, &missing), "{policy:?}, {run}");
             assert_eq!(recall.omitted as usize, usize::from(count) - handed.len() - found.len());
             withheld += found.len();
