@@ -1,4 +1,4 @@
-//! Applies changes to the policy file while the process runs.
+//! Applies changes to the pipelines folder while the process runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use retro_config::ReloadResult;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Interval between checks of the policy file. Short enough that an edit takes effect before its author has
-/// opened the log; each check reads only one small file.
+/// Interval between checks of the pipelines folder. Short enough that an edit takes effect before its author has
+/// opened the log; each check reads only a few small files.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Applies edits to the policy file until `stop` is cancelled. Logs every change, and logs an invalid edit
+/// Applies edits to the pipelines folder until `stop` is cancelled. Logs every change, and logs an invalid edit
 /// once.
 pub(crate) async fn watch_policies(book: Arc<PolicySource>, stop: CancellationToken) {
     while book.can_change() {

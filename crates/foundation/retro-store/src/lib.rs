@@ -25,6 +25,7 @@ pub mod manual;
 pub mod memory_ref;
 pub mod metrics;
 pub mod model_calls;
+pub mod pipeline;
 pub mod object_ref;
 pub mod operator;
 pub mod recall;
@@ -79,6 +80,7 @@ pub use manual::{ManualStore, ProposalFilter, ProposalRow, ProposalStatus, Propo
 pub use memory_ref::{MemoryRefStore, UnresolvedRef, resolve_memory_ref};
 pub use metrics::{DatabaseMetrics, MetricsStore};
 pub use model_calls::{ModelCall, ModelCallResult, ModelCallStore};
+pub use pipeline::PipelineStore;
 pub use object_ref::{CANDIDATES_MAX, ObjectKind, ObjectRefStore, UnresolvedObject, resolve_object_ref};
 pub use operator::{
     DatabaseHealth, InvestigationAttempts, MemoryFilter, OperatorStore, RUNS_SEARCHED_MAX,

@@ -13,5 +13,5 @@ mod worker;
 pub use brief::BodySources;
 pub use engine::{Engine, HeuristicEngine, InvestigationTask};
 pub use journal::CallJournal;
-pub use model::{ModelEngine, ModelSettings};
+pub use model::{ModelEngine, ModelSettings, answer_schema};
 pub use worker::{Worker, WorkerSettings};

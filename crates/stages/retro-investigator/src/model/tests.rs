@@ -1,5 +1,6 @@
 //! Tests of the engine that asks a model, with scripted models and a journal in memory.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 use retro_consumer::Watch;
@@ -58,6 +59,7 @@ fn bookings(question: Option<&str>) -> Arc<InvestigationBrief> {
 #[derive(Default)]
 struct MemoryJournal {
     calls: Mutex<Vec<ModelCall>>,
+    prompts: Option<BTreeMap<String, String>>,
 }
 
 impl MemoryJournal {
@@ -81,6 +83,10 @@ impl CallJournal for MemoryJournal {
         let tokens = self.lock_calls().iter().map(|call| call.usage.total()).sum();
         let spent = Spending { tokens, micro_usd: 0 };
         Ok(ModelSpending { investigation: spent, retrospective: spent, day: spent })
+    }
+
+    async fn load_prompts(&self) -> Result<Option<BTreeMap<String, String>>, StoreError> {
+        Ok(self.prompts.clone())
     }
 }
 
@@ -174,7 +180,8 @@ async fn an_answer_that_was_paid_for_is_never_bought_again() {
     };
     let whole = investigate_with(script(), settings(), bookings(None), Arc::default(), None).await;
     // A worker that was killed after the first call left this journal.
-    let left = Arc::new(MemoryJournal { calls: Mutex::new(whole.journal.lock_calls()[..1].to_vec()) });
+    let calls = Mutex::new(whole.journal.lock_calls()[..1].to_vec());
+    let left = Arc::new(MemoryJournal { calls, prompts: None });
     let rest = ScriptedModel::from_answers(vec![submit(&json!({"findings": [day_finding()]}))]);
     let resumed = investigate_with(rest, settings(), bookings(None), left, None).await;
     assert_eq!((resumed.answer, resumed.asked.len()), (whole.answer.clone(), 1));

@@ -1,0 +1,33 @@
+//! Defines the subcommands of `retro pipeline`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use retro_core::id::Workflow;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PipelineCommand {
+    /// Check the policy file and the prompts; report file, line and key of every mistake.
+    Check {
+        /// Pipelines folder to check [default: the configured one].
+        folder: Option<PathBuf>,
+    },
+    /// Print the effective policy and prompts: each value, its source and its meaning.
+    Explain {
+        /// Include the values of this workflow [default: common values only].
+        #[arg(long)]
+        workflow: Option<Workflow>,
+    },
+    /// Show what the pipeline changes: its values and the lines of its prompts.
+    Diff(DiffArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// What to compare with: another pipelines folder, or a stored version by the first digits of its hash [default: the
+    /// built-in pipeline].
+    pub(crate) other: Option<String>,
+    /// Pipelines folder to compare [default: the configured one].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+}
