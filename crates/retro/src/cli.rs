@@ -44,7 +44,7 @@ pub(crate) use self::memories::{
     AttributedArgs, FeedbackArgs, ListMemories, Memories, MemoryChanges, MemoryCommandArgs, SearchMemories,
 };
 pub(crate) use self::noun::{Noun, refuse_misplaced_options};
-pub(crate) use self::pipeline::{DiffArgs, PipelineCommand};
+pub(crate) use self::pipeline::{DiffArgs, PipelineCommand, TestArgs};
 pub(crate) use self::reports::{ListOutcomes, ListReports, OutcomeCommand, ReportCommand};
 pub(crate) use self::repository::parse_repository;
 pub(crate) use self::retrospectives::{
@@ -61,7 +61,7 @@ pub(crate) use self::workflows::{WorkflowCommand, Workflows};
 /// Data goes to stdout, everything else to stderr.
 ///
 /// Exit codes: 0 success; 1 failure; 2 usage error; 3 not found; 4 a check found a problem (`verify`,
-/// `doctor`, `ready`, `config check`, `pipeline check`), or a file or a request was refused; 5 the process
+/// `doctor`, `ready`, `config check`, `pipeline check`, `pipeline test`), or a file or a request was refused; 5 the process
 /// ended itself because work hung and could not be stopped, and should be restarted (`up`, `serve`); 130 or
 /// 143 a second signal ended the process immediately (`up`, `serve`).
 #[derive(Debug, Parser)]

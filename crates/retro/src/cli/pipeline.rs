@@ -20,6 +20,17 @@ pub(crate) enum PipelineCommand {
     },
     /// Show what the pipeline changes: its values and the lines of its prompts.
     Diff(DiffArgs),
+    /// Play the cases of the pipeline, in memory and without a network; report each expectation that was not met.
+    Test(TestArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TestArgs {
+    /// Pipelines folder to test [default: the configured one].
+    pub(crate) folder: Option<PathBuf>,
+    /// Case to play, or folder of cases [default: `retrospective/cases` of the folder].
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cases: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

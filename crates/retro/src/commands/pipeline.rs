@@ -1,6 +1,7 @@
 //! Runs `retro pipeline`, which checks, explains and compares the learning policy and the prompts.
 
 mod difference;
+mod test;
 
 use std::path::Path;
 
@@ -23,6 +24,7 @@ pub(super) async fn run_command(
     match command {
         PipelineCommand::Check { folder } => check_pipeline(folder.as_deref().or(configured), context.output),
         PipelineCommand::Explain { workflow } => explain_pipeline(config, context.output, workflow.as_ref()),
+        PipelineCommand::Test(args) => test::test_pipeline(config, context.output, args).await,
         PipelineCommand::Diff(args) => difference::print_difference(context, config, args).await,
     }
 }
