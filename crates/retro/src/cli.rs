@@ -44,7 +44,7 @@ pub(crate) use self::memories::{
     AttributedArgs, FeedbackArgs, ListMemories, Memories, MemoryChanges, MemoryCommandArgs, SearchMemories,
 };
 pub(crate) use self::noun::{Noun, refuse_misplaced_options};
-pub(crate) use self::pipeline::{DiffArgs, PipelineCommand, TestArgs};
+pub(crate) use self::pipeline::{DiffArgs, PipelineCommand, RevertArgs, TestArgs};
 pub(crate) use self::reports::{ListOutcomes, ListReports, OutcomeCommand, ReportCommand};
 pub(crate) use self::repository::parse_repository;
 pub(crate) use self::retrospectives::{
@@ -158,7 +158,7 @@ pub(crate) enum Command {
     /// Check and print the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Check, explain and compare the pipeline: the learning policy and the prompts.
+    /// Check, explain, test and compare the pipeline: the learning policy and the prompts.
     #[command(subcommand)]
     Pipeline(PipelineCommand),
     /// Print the OpenAPI document of the HTTP API, as served at `/v1/openapi.json`.

@@ -26,6 +26,7 @@ pub mod message;
 pub mod model_use;
 pub mod outcome;
 pub mod pipeline;
+pub mod pipeline_quality;
 pub mod policy;
 pub mod printable;
 pub mod pull_request;

@@ -80,7 +80,7 @@ pub use manual::{ManualStore, ProposalFilter, ProposalRow, ProposalStatus, Propo
 pub use memory_ref::{MemoryRefStore, UnresolvedRef, resolve_memory_ref};
 pub use metrics::{DatabaseMetrics, MetricsStore};
 pub use model_calls::{ModelCall, ModelCallResult, ModelCallStore};
-pub use pipeline::PipelineStore;
+pub use pipeline::{PipelineRevert, PipelineStore, PipelineVersionRow};
 pub use object_ref::{CANDIDATES_MAX, ObjectKind, ObjectRefStore, UnresolvedObject, resolve_object_ref};
 pub use operator::{
     DatabaseHealth, InvestigationAttempts, MemoryFilter, OperatorStore, RUNS_SEARCHED_MAX,

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use retro_core::id::Workflow;
 
+use super::audit::AuditArgs;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum PipelineCommand {
     /// Check the policy file and the prompts; report file, line and key of every mistake.
@@ -20,8 +22,21 @@ pub(crate) enum PipelineCommand {
     },
     /// Show what the pipeline changes: its values and the lines of its prompts.
     Diff(DiffArgs),
+    /// List the versions of the pipeline under which there were retrospectives, newest first, with what became of their
+    /// memories.
+    Versions,
+    /// Write a stored version back into the configured folder. What it replaces is kept beside it.
+    Revert(RevertArgs),
     /// Play the cases of the pipeline, in memory and without a network; report each expectation that was not met.
     Test(TestArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RevertArgs {
+    /// Version to write, by the first digits of its hash.
+    pub(crate) version: String,
+    #[command(flatten)]
+    pub(crate) act: AuditArgs,
 }
 
 #[derive(Debug, Args)]

@@ -1,7 +1,9 @@
-//! Runs `retro pipeline`, which checks, explains and compares the learning policy and the prompts.
+//! Runs `retro pipeline`, which checks, explains, tests and compares the learning policy and the prompts.
 
 mod difference;
+mod revert;
 mod test;
+mod versions;
 
 use std::path::Path;
 
@@ -24,6 +26,8 @@ pub(super) async fn run_command(
     match command {
         PipelineCommand::Check { folder } => check_pipeline(folder.as_deref().or(configured), context.output),
         PipelineCommand::Explain { workflow } => explain_pipeline(config, context.output, workflow.as_ref()),
+        PipelineCommand::Versions => versions::print_versions(context, config).await,
+        PipelineCommand::Revert(args) => revert::revert_pipeline(context, config, args).await,
         PipelineCommand::Test(args) => test::test_pipeline(config, context.output, args).await,
         PipelineCommand::Diff(args) => difference::print_difference(context, config, args).await,
     }

@@ -1,13 +1,20 @@
 //! Implements the port of the versions of the pipeline.
 
 use async_trait::async_trait;
+use futures::TryStreamExt as _;
+use retro_core::attribution::Attribution;
 use retro_core::id::Tenant;
+use retro_core::memory::Change;
 use retro_core::pipeline::{PipelineContents, PipelineHash};
+use retro_core::pipeline_quality::PipelineQuality;
 use retro_core::retrospective::Retrospective;
-use retro_store::{PipelineStore, Result};
+use retro_fault::Label;
+use retro_store::{PipelineRevert, PipelineStore, PipelineVersionRow, Result};
 
 use super::dialect::{Connection, OnTable, Store, now_ms, storable_text};
-use crate::{at, to_json};
+use super::open::commit;
+use crate::rows::pipeline::PipelineVersionRecord;
+use crate::{at, format_policy_time, to_json};
 
 #[async_trait]
 impl PipelineStore for Store {
@@ -34,6 +41,112 @@ impl PipelineStore for Store {
             .await
             .on_table("pipeline_versions")?;
         found.iter().map(|hash| at("pipeline_versions", hash).parse(hash)).collect()
+    }
+
+    async fn list_pipelines(&self, tenant: &Tenant, limit: u32) -> Result<Vec<PipelineVersionRow>> {
+        const LOAD: &str = "
+            SELECT /* reads all: few, as people write them */ version.hash, version.prompts, version.loaded_from,
+                version.retrospective, version.workflow, version.first_seen_ms,
+                (SELECT count(*) FROM retrospectives AS one WHERE one.tenant = version.tenant
+                    AND one.pipeline = version.hash AND one.state = 'closed') AS closed,
+                (SELECT count(*) FROM retrospectives AS one WHERE one.tenant = version.tenant
+                    AND one.pipeline = version.hash AND one.state = 'failed') AS failed,
+                (SELECT coalesce(sum(investigations.cost_usd), 0.0) FROM retrospectives AS one
+                    JOIN investigations ON investigations.tenant = one.tenant
+                        AND investigations.retrospective = one.id
+                    WHERE one.tenant = version.tenant AND one.pipeline = version.hash) AS cost_usd
+            FROM pipeline_versions AS version WHERE version.tenant = $1
+            ORDER BY version.first_seen_ms DESC, version.hash LIMIT $2";
+        let rows: Vec<PipelineVersionRecord> = sqlx::query_as(LOAD)
+            .bind(tenant.as_str())
+            .bind(i64::from(limit))
+            .fetch_all(self.reader())
+            .await
+            .on_table("pipeline_versions")?;
+        let mut versions = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let mut version = row.to_version_row()?;
+            self.add_memories(tenant, &version.hash, &mut version.quality).await?;
+            versions.push(version);
+        }
+        Ok(versions)
+    }
+
+    async fn record_pipeline_revert(&self, tenant: &Tenant, revert: &PipelineRevert) -> Result<()> {
+        const APPEND: &str = concat!(
+            "INSERT INTO pipeline_reverts (tenant, hash, requested_by, reason, requested_at, detail, recorded_ms)
+             VALUES ($1, $2, $3, $4, $5, $6, ",
+            now_ms!(),
+            ")"
+        );
+        let mut transaction = self.begin_write().await?;
+        sqlx::query(APPEND)
+            .bind(tenant.as_str())
+            .bind(revert.hash.as_str())
+            .bind(storable_text(&revert.act.by))
+            .bind(storable_text(&revert.act.reason))
+            .bind(format_policy_time(revert.act.at))
+            .bind(storable_text(&revert.folder))
+            .execute(&mut *transaction)
+            .await
+            .on_table("pipeline_reverts")?;
+        commit(transaction, Label::AuditCommit).await
+    }
+
+    async fn list_pipeline_reverts(&self, tenant: &Tenant, limit: u32) -> Result<Vec<PipelineRevert>> {
+        const LOAD: &str = "
+            SELECT hash, requested_by, reason, requested_at, detail FROM pipeline_reverts
+            WHERE tenant = $1 ORDER BY sequence DESC LIMIT $2";
+        let rows: Vec<(String, String, String, String, String)> = sqlx::query_as(LOAD)
+            .bind(tenant.as_str())
+            .bind(i64::from(limit))
+            .fetch_all(self.reader())
+            .await
+            .on_table("pipeline_reverts")?;
+        let parse = |(hash, by, reason, requested_at, folder): (String, String, String, String, String)| {
+            let place = at("pipeline_reverts", &hash);
+            let act = Attribution { by, with_token: None, reason, at: place.parse(&requested_at)? };
+            Ok(PipelineRevert { hash: place.parse(&hash)?, act, folder })
+        };
+        rows.into_iter().map(parse).collect()
+    }
+}
+
+impl Store {
+    /// Adds the memories that the retrospectives of a version made to its quality, one memory at a time.
+    async fn add_memories(
+        &self,
+        tenant: &Tenant,
+        hash: &PipelineHash,
+        quality: &mut PipelineQuality,
+    ) -> Result<()> {
+        const LOAD: &str = "
+            SELECT change.memory, change.change
+            FROM retrospectives AS one
+            JOIN changes AS made ON made.tenant = one.tenant AND made.retrospective = one.id AND made.kind = 'created'
+            JOIN changes AS change ON change.tenant = made.tenant AND change.memory = made.memory
+            WHERE one.tenant = $1 AND one.pipeline = $2
+            ORDER BY change.memory, change.sequence";
+        let mut rows =
+            sqlx::query_as(LOAD).bind(tenant.as_str()).bind(hash.as_str()).fetch(self.reader());
+        let (mut memory, mut changes): (String, Vec<Change>) = (String::new(), Vec::new());
+        while let Some((of, change)) = rows.try_next().await.on_table("changes")? {
+            let (of, change): (String, String) = (of, change);
+            if of != memory {
+                add_memory(quality, &changes);
+                changes.clear();
+                memory = of;
+            }
+            changes.push(at("changes.change", &memory).parse_json(&change)?);
+        }
+        add_memory(quality, &changes);
+        Ok(())
+    }
+}
+
+fn add_memory(quality: &mut PipelineQuality, changes: &[Change]) {
+    if !changes.is_empty() {
+        quality.add_memory(changes);
     }
 }
 

@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::bail;
 use retro_config::{Config, Pipeline};
 use retro_core::pipeline::{PipelineContents, PipelineHash};
+use retro_core::pipeline_quality::PipelineQuality;
+use retro_operator::describe_pipeline_quality;
 use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
 
+use super::versions;
 use crate::cli::DiffArgs;
 use crate::commands::command_context::CommandContext;
 use crate::exit::Exit;
@@ -23,6 +25,7 @@ struct Side {
     name: String,
     hash: PipelineHash,
     contents: PipelineContents,
+    quality: Option<PipelineQuality>,
 }
 
 /// Differences between two versions of a pipeline.
@@ -32,6 +35,9 @@ struct Difference {
     to: String,
     from_hash: PipelineHash,
     to_hash: PipelineHash,
+    /// What became of the memories that each version made; `None` if it had no retrospective.
+    from_quality: Option<PipelineQuality>,
+    to_quality: Option<PipelineQuality>,
     /// Changed values, such as `workflow release: helped_delta 100 -> 70`.
     values: Vec<String>,
     /// Unified difference of each changed prompt.
@@ -45,12 +51,13 @@ pub(super) async fn print_difference(
     args: &DiffArgs,
 ) -> anyhow::Result<Exit> {
     let folder = args.folder.as_deref().or(config.pipelines.as_deref());
-    let to = read_side(folder)?;
-    let from = match &args.other {
+    let mut to = read_side(folder)?;
+    let mut from = match &args.other {
         None => read_side(None)?,
         Some(other) if Path::new(other).is_dir() => read_side(Some(Path::new(other)))?,
         Some(digits) => load_side(context, config, digits).await?,
     };
+    add_quality(context, config, [&mut from, &mut to]).await?;
     let difference = compare(&from, &to);
     output::print_data(context.output, &difference, || render(&difference))?;
     Ok(Exit::Done)
@@ -60,21 +67,31 @@ fn read_side(folder: Option<&Path>) -> anyhow::Result<Side> {
     let pipeline = Pipeline::read_folder(folder)?;
     let name = folder.map_or_else(|| "the built-in pipeline".to_owned(), |path| path.display().to_string());
     let version = pipeline.version();
-    Ok(Side { name, hash: version.hashes().pipeline.clone(), contents: version.contents().clone() })
+    Ok(Side { name, hash: version.hashes().pipeline.clone(), contents: version.contents().clone(), quality: None })
 }
 
-/// Loads a stored version. Fails if none or several have a hash that begins with the digits.
+/// Loads a stored version by the first digits of its hash.
 async fn load_side(context: &CommandContext<'_>, config: &Config, digits: &str) -> anyhow::Result<Side> {
     let stored = store::open_store(config).await?;
-    let hashes = stored.find_pipelines(context.tenant, digits).await?;
-    let hash = match &hashes[..] {
-        [hash] => hash.clone(),
-        [] => bail!("{digits} is neither a folder nor the beginning of the hash of a stored version; `retro pipeline versions` lists them"),
-        [one, other, ..] => bail!("{digits} is the beginning of several hashes, such as {one} and {other}; give more digits"),
-    };
-    let contents = stored.load_pipeline(context.tenant, &hash).await?;
-    let contents = contents.ok_or_else(|| anyhow::anyhow!("version {hash} is gone"))?;
-    Ok(Side { name: format!("version {}", hash.short()), hash, contents })
+    let (hash, contents) = versions::load_version(&*stored, context.tenant, digits).await?;
+    Ok(Side { name: format!("version {}", hash.short()), hash, contents, quality: None })
+}
+
+/// Adds what became of the memories that each side made, as far as the database knows. Without a database, it knows nothing.
+async fn add_quality(
+    context: &CommandContext<'_>,
+    config: &Config,
+    sides: [&mut Side; 2],
+) -> anyhow::Result<()> {
+    if store::is_not_created(config) {
+        return Ok(());
+    }
+    let stored = store::open_store(config).await?;
+    let rows = stored.list_pipelines(context.tenant, versions::LISTED_MAX).await?;
+    for side in sides {
+        side.quality = rows.iter().find(|row| row.hash == side.hash).map(|row| row.quality);
+    }
+    Ok(())
 }
 
 fn compare(from: &Side, to: &Side) -> Difference {
@@ -105,6 +122,8 @@ fn compare(from: &Side, to: &Side) -> Difference {
         to: to.name.clone(),
         from_hash: from.hash.clone(),
         to_hash: to.hash.clone(),
+        from_quality: from.quality,
+        to_quality: to.quality,
         values,
         prompts,
     }
@@ -120,10 +139,18 @@ fn compare_values(whose: &str, before: &Value, after: &Value) -> Vec<String> {
 }
 
 fn render(difference: &Difference) -> String {
-    let Difference { from, to, from_hash, to_hash, values, prompts } = difference;
-    let head = format!("from {from} ({}) to {to} ({})", from_hash.short(), to_hash.short());
+    let Difference { from, to, from_hash, to_hash, from_quality, to_quality, values, prompts } = difference;
+    let quality = |hash: &PipelineHash, quality: &Option<PipelineQuality>| {
+        let known = quality.as_ref().map_or_else(|| "no retrospective yet".to_owned(), describe_pipeline_quality);
+        format!("{}: {known}", hash.short())
+    };
+    let head = format!(
+        "from {from} to {to}\n{}\n{}",
+        quality(from_hash, from_quality),
+        quality(to_hash, to_quality)
+    );
     if from_hash == to_hash {
-        return format!("{head}: no difference");
+        return format!("{head}\n\nno difference");
     }
     let values = values.iter().map(|line| format!("{line}\n"));
     let prompts = prompts.iter().map(|text| format!("\n{text}"));
@@ -137,7 +164,7 @@ mod tests {
     use super::*;
 
     fn side(name: &str, contents: PipelineContents) -> Side {
-        Side { name: name.to_owned(), hash: contents.hashes().pipeline, contents }
+        Side { name: name.to_owned(), hash: contents.hashes().pipeline, contents, quality: None }
     }
 
     #[test]
@@ -158,6 +185,6 @@ mod tests {
         assert_eq!(difference.values, values);
         assert!(difference.prompts[0].contains("-two\n+three\n"), "{:?}", difference.prompts);
         let same = compare(&side("a", old.clone()), &side("b", old));
-        assert!(render(&same).ends_with(": no difference"));
+        assert!(render(&same).ends_with("no difference"));
     }
 }
