@@ -109,10 +109,19 @@ mod tests {
     #[tokio::test]
     async fn a_mistake_in_a_case_has_its_line() {
         for (text, expected) in [
-            ("story = \"x\"\n[[retrospective]]\nruns = [{ run = \"a\" }]\nexpect = []\n", "case.toml:3: no run is named `a`"),
+            (
+                "story = \"x\"\n[[retrospective]]\nruns = [{ run = \"a\" }]\nexpect = []\n",
+                "case.toml:3: no run is named `a`",
+            ),
             ("story = \"x\"\nretrospectiv = 1\n", "case.toml:2: unknown field `retrospectiv`"),
-            ("story = \"x\"\n[run.a]\n[[retrospective]]\nruns = [{ run = \"a\" }]\nexpect = [{ change = \"made\" }]\n", "case.toml:5: `change` is \"made\""),
-            ("story = \"x\"\n[run.a]\n[[retrospective]]\nruns = [{ run = \"a\" }]\nexpect = [{}]\n", "case.toml:5: expects nothing"),
+            (
+                "story = \"x\"\n[run.a]\n[[retrospective]]\nruns = [{ run = \"a\" }]\nexpect = [{ change = \"made\" }]\n",
+                "case.toml:5: `change` is \"made\"",
+            ),
+            (
+                "story = \"x\"\n[run.a]\n[[retrospective]]\nruns = [{ run = \"a\" }]\nexpect = [{}]\n",
+                "case.toml:5: expects nothing",
+            ),
         ] {
             let (_folder, path) = write_case(text);
             let result = play_case(&path, &Pipeline::default()).await;

@@ -18,32 +18,38 @@ pub fn render_pipeline_versions(
         return "no retrospective has been opened under a stored version yet\n".to_owned();
     }
     let head = [
-        "version", "prompts", "first seen", "from", "retrospectives", "made", "confirmed", "contradicted", "helped",
-        "harmed", "kept by people", "removed by people", "active", "cost per active",
+        "version",
+        "prompts",
+        "first seen",
+        "retrospectives",
+        "made / confirmed / contradicted",
+        "helped / harmed",
+        "kept / removed by people",
+        "active",
+        "cost per active",
     ];
     let row = |version: &PipelineVersionRow| {
         let quality = &version.quality;
         let mark = if current == Some(&version.hash) { " (in force)" } else { "" };
-        let from = if version.loaded_from.is_empty() { "built in" } else { &version.loaded_from };
         let failed = if quality.failed > 0 { format!(", {} failed", quality.failed) } else { String::new() };
         [
             format!("{}{mark}", version.hash.short()),
             version.prompts.short().to_owned(),
             text::format_timestamp(version.first_seen),
-            text::single_line(from),
             format!("{}{failed}", quality.retrospectives),
-            quality.made.to_string(),
-            quality.confirmed.to_string(),
-            quality.contradicted.to_string(),
-            quality.helped.to_string(),
-            quality.harmed.to_string(),
-            quality.kept_by_people.to_string(),
-            quality.removed_by_people.to_string(),
+            format!("{} / {} / {}", quality.made, quality.confirmed, quality.contradicted),
+            format!("{} / {}", quality.helped, quality.harmed),
+            format!("{} / {}", quality.kept_by_people, quality.removed_by_people),
             quality.active.to_string(),
             format_cost(quality),
         ]
     };
     let table = render_table(layout, head, versions.iter().map(row).collect());
+    let origins = versions.iter().map(|version| {
+        let from = if version.loaded_from.is_empty() { "built in" } else { &version.loaded_from };
+        format!("{} first read from {}\n", version.hash.short(), text::single_line(from))
+    });
+    let origins: String = origins.collect();
     let reverts = reverts.iter().map(|revert| {
         format!(
             "{} reverted to {} in {} at {}: {}\n",
@@ -54,8 +60,7 @@ pub fn render_pipeline_versions(
             text::single_line(&revert.act.reason)
         )
     });
-    let reverts: String = reverts.collect();
-    if reverts.is_empty() { table } else { format!("{table}\n{reverts}") }
+    format!("{table}\n{origins}{}", reverts.collect::<String>())
 }
 
 /// Describes the quality of a version in one sentence.

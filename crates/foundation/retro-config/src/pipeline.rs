@@ -39,7 +39,8 @@ impl PipelineFiles {
         let prompts = list_prompt_files(&folder.join(PROMPTS_FOLDER))?;
         let known = |name: &String| PromptName::find_by_file(name).is_some();
         prompts.iter().filter(|name| known(name)).for_each(|name| read(format!("{PROMPTS_FOLDER}/{name}")));
-        problems.extend(prompts.iter().filter(|name| !known(name)).map(|name| describe_stranger(folder, name)));
+        problems
+            .extend(prompts.iter().filter(|name| !known(name)).map(|name| describe_stranger(folder, name)));
         Problems::fail_if_any(problems)?;
         Ok(Self(files))
     }
@@ -74,7 +75,8 @@ fn list_prompt_files(folder: &Path) -> Result<Vec<String>, Problems> {
         }
     };
     let names = entries.take(FILES_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| name.ends_with(".md") && !name.starts_with('.')).collect();
+    let mut names: Vec<String> =
+        names.filter(|name| name.ends_with(".md") && !name.starts_with('.')).collect();
     names.sort_unstable();
     Ok(names)
 }
@@ -130,9 +132,7 @@ impl Pipeline {
         let prompts = Prompts::from_texts(&files.prompt_texts());
         let place = folder.join(PROMPTS_FOLDER);
         match (policies, prompts) {
-            (Ok(policies), Ok(prompts)) => {
-                Ok(Self::from_parts(policies, prompts, files, Some(folder)))
-            }
+            (Ok(policies), Ok(prompts)) => Ok(Self::from_parts(policies, prompts, files, Some(folder))),
             (policies, prompts) => {
                 let mut problems = policies.err().map(Problems::into_sentences).unwrap_or_default();
                 let wrong = prompts.err().unwrap_or_default();
@@ -251,10 +251,13 @@ mod tests {
         assert_eq!(problems.sentences().len(), 2);
         let stranger = read(&folder_with(&[("pipeline.toml", ""), ("prompts/sytem.md", "x")])).unwrap_err();
         assert!(
-            stranger.to_string().ends_with("sytem.md: no prompt has this name; did you mean `system.md`? (prompts: system.md, run.md)"),
+            stranger.to_string().ends_with(
+                "sytem.md: no prompt has this name; did you mean `system.md`? (prompts: system.md, run.md)"
+            ),
             "{stranger}"
         );
-        let backup = folder_with(&[("pipeline.toml", ""), ("prompts/.#run.md", "x"), ("prompts/run.md~", "x")]);
+        let backup =
+            folder_with(&[("pipeline.toml", ""), ("prompts/.#run.md", "x"), ("prompts/run.md~", "x")]);
         assert!(read(&backup).is_ok(), "files of an editor are ignored");
     }
 }

@@ -169,13 +169,18 @@ mod tests {
         };
         let version = |contents| PipelineVersion::new(contents, "");
         assert_eq!(version(written("[policy]")), version(written("# a comment\n[policy]")));
-        let prompt = PipelineContents { prompts: [("run.md".to_owned(), "x".to_owned())].into(), ..base.clone() };
+        let prompt =
+            PipelineContents { prompts: [("run.md".to_owned(), "x".to_owned())].into(), ..base.clone() };
         let hashes = version(prompt).hashes().clone();
         assert_ne!(hashes.pipeline, base.hashes().pipeline);
         assert_ne!(hashes.prompts, base.hashes().prompts);
         let workflow = PipelineContents { workflows: [("a".to_owned(), json!({}))].into(), ..base.clone() };
         assert_ne!(workflow.hashes().pipeline, base.hashes().pipeline);
-        assert_eq!(workflow.hashes().prompts, base.hashes().prompts, "the prompt version is that of the prompts");
+        assert_eq!(
+            workflow.hashes().prompts,
+            base.hashes().prompts,
+            "the prompt version is that of the prompts"
+        );
     }
 
     #[test]

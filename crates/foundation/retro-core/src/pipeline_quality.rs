@@ -44,7 +44,9 @@ impl PipelineQuality {
                 }
                 ChangeEffect::Deleted { .. } if !change.cause.is_by_person() => self.contradicted += 1,
                 ChangeEffect::Deleted { .. } | ChangeEffect::Disabled { .. } => by_people = Some(false),
-                ChangeEffect::Pinned { .. } | ChangeEffect::Accepted { .. } | ChangeEffect::Restored { .. } => {
+                ChangeEffect::Pinned { .. }
+                | ChangeEffect::Accepted { .. }
+                | ChangeEffect::Restored { .. } => {
                     by_people = Some(true);
                 }
                 ChangeEffect::Revised { .. } if change.cause.is_by_person() => by_people = Some(true),
@@ -127,7 +129,8 @@ mod tests {
             quarantine: None,
             by: None,
         };
-        let promoted = ChangeEffect::Promoted { weight: Weight::from_thousandths(300), evidence: evidence("b") };
+        let promoted =
+            ChangeEffect::Promoted { weight: Weight::from_thousandths(300), evidence: evidence("b") };
         vec![change(run("a"), created), change(run("b"), promoted)]
     }
 
@@ -146,7 +149,10 @@ mod tests {
         let pinned = quality(&[(operator("1"), ChangeEffect::Pinned { by: by.clone() })]);
         assert_eq!((pinned.kept_by_people, pinned.removed_by_people), (1, 0));
         let deletion = ChangeEffect::Deleted { tombstone_until: None };
-        let removed = quality(&[(operator("1"), ChangeEffect::Pinned { by: by.clone() }), (operator("2"), deletion.clone())]);
+        let removed = quality(&[
+            (operator("1"), ChangeEffect::Pinned { by: by.clone() }),
+            (operator("2"), deletion.clone()),
+        ]);
         assert_eq!((removed.kept_by_people, removed.removed_by_people, removed.active), (0, 1, 0));
         let contradicted = quality(&[(run("c"), deletion)]);
         assert_eq!((contradicted.contradicted, contradicted.removed_by_people), (1, 0));
@@ -156,14 +162,10 @@ mod tests {
 
     #[test]
     fn every_verdict_of_a_run_counts_and_cost_is_shared_by_what_is_active() {
-        let part = |kind| WeightPart {
-            delta: WeightDelta(0),
-            kind,
-            run: None,
-            by: None,
-            reason: String::new(),
-        };
-        let parts = vec![part(WeightReason::Helped), part(WeightReason::Helped), part(WeightReason::Contradicted)];
+        let part =
+            |kind| WeightPart { delta: WeightDelta(0), kind, run: None, by: None, reason: String::new() };
+        let parts =
+            vec![part(WeightReason::Helped), part(WeightReason::Helped), part(WeightReason::Contradicted)];
         let reweighted = ChangeEffect::Reweighted {
             before: Weight::from_thousandths(300),
             delta: WeightDelta(0),

@@ -29,15 +29,24 @@ const fn sometimes(name: &'static str, doc: &'static str) -> PromptVariable {
 }
 
 const RUN_VARIABLES: &[PromptVariable] = &[
-    always("facts", "Outcome, task, repository and prompt version of the run, and the agent's remarks about its steps."),
+    always(
+        "facts",
+        "Outcome, task, repository and prompt version of the run, and the agent's remarks about its steps.",
+    ),
     always("steps", "Steps of the run, each with its turns and how many calls it has and how many failed."),
     always("failing_calls", "Calls that seem to have failed, shortened."),
     always("heuristic_findings", "What the heuristics found in the run."),
     always("memories", "Memories that the agent was given, with weights."),
     always("earlier_findings", "What was found in the earlier runs of the retrospective."),
     sometimes("question", "Question of a person. Empty unless one is asked."),
-    sometimes("earlier_answers", "Answers to the question about the earlier runs. Empty unless a question is asked."),
-    sometimes("last_problem", "Why the last answer about this run could not be used. Empty unless one could not."),
+    sometimes(
+        "earlier_answers",
+        "Answers to the question about the earlier runs. Empty unless a question is asked.",
+    ),
+    sometimes(
+        "last_problem",
+        "Why the last answer about this run could not be used. Empty unless one could not.",
+    ),
 ];
 
 impl PromptName {

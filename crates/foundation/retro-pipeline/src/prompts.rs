@@ -83,7 +83,10 @@ mod tests {
         let prompts = Prompts::default();
         for prompt in PromptName::ALL {
             for variable in prompt.variables() {
-                assert!(prompts.text(*prompt).contains(&format!("{{{{ {} }}}}", variable.name)), "{variable:?}");
+                assert!(
+                    prompts.text(*prompt).contains(&format!("{{{{ {} }}}}", variable.name)),
+                    "{variable:?}"
+                );
             }
         }
     }
@@ -104,13 +107,20 @@ mod tests {
         }
         let long = problem_of(&"x".repeat(PROMPT_BYTES_MAX + 1));
         assert!(long.contains("32769 bytes; at most 32768 are allowed"), "{long}");
-        let system = Prompts::from_texts(&[("system.md".to_owned(), "{{ facts }}".to_owned())].into()).unwrap_err();
-        assert!(system[0].to_string().contains("the prompt is the same for every run and has no variables"), "{system:?}");
+        let system =
+            Prompts::from_texts(&[("system.md".to_owned(), "{{ facts }}".to_owned())].into()).unwrap_err();
+        assert!(
+            system[0].to_string().contains("the prompt is the same for every run and has no variables"),
+            "{system:?}"
+        );
     }
 
     #[test]
     fn variables_and_conditions_are_filled_in() {
-        let prompts = with_run("Run:\n{{ facts }}\n{% if question %}Asked: {{ question }}{% else %}Nobody asks.{% endif %}").unwrap();
+        let prompts = with_run(
+            "Run:\n{{ facts }}\n{% if question %}Asked: {{ question }}{% else %}Nobody asks.{% endif %}",
+        )
+        .unwrap();
         let rendered = prompts.render(PromptName::Run, &facts()).unwrap();
         assert_eq!(rendered, "Run:\n<data facts 1>\nThe run.\n</data 1>\nNobody asks.");
         let asked = [("question", "Why?".to_owned())].into();
@@ -130,13 +140,15 @@ mod tests {
             assert!(with_run(text).is_err(), "{text}");
         }
         // Comparing sees the placeholder and never the text.
-        let compared = with_run("{% if \"The run.\" in (\"\" ~ facts) %}secret{% else %}opaque{% endif %}").unwrap();
+        let compared =
+            with_run("{% if \"The run.\" in (\"\" ~ facts) %}secret{% else %}opaque{% endif %}").unwrap();
         assert_eq!(compared.render(PromptName::Run, &facts()).unwrap(), "opaque");
     }
 
     #[test]
     fn time_memory_and_result_are_bounded() {
-        let doubled = "{% set x = \"0123456789abcdef\" %}".to_owned() + &"{% set x = x ~ x %}".repeat(60) + "{{ x }}";
+        let doubled =
+            "{% set x = \"0123456789abcdef\" %}".to_owned() + &"{% set x = x ~ x %}".repeat(60) + "{{ x }}";
         let endless = "{% for a in [1,2,3,4,5,6,7,8] %}".repeat(12) + "x" + &"{% endfor %}".repeat(12);
         let repeated = "{{ facts }}".repeat(2000);
         for text in [doubled, endless] {

@@ -52,11 +52,17 @@ pub(crate) fn check_template(prompt: PromptName, text: &str) -> Result<(), Promp
         return problem(1, "the prompt is empty; delete the file to have the shipped one".to_owned());
     }
     if text.len() > PROMPT_BYTES_MAX {
-        return problem(1, format!("the prompt has {} bytes; at most {PROMPT_BYTES_MAX} are allowed", text.len()));
+        return problem(
+            1,
+            format!("the prompt has {} bytes; at most {PROMPT_BYTES_MAX} are allowed", text.len()),
+        );
     }
     if let Some(at) = text.find(MARKS) {
         let found = u32::from(text[at..].chars().next().unwrap_or_default());
-        return problem(line_of(text, at), format!("has the character U+{found:X}, which is reserved; remove it"));
+        return problem(
+            line_of(text, at),
+            format!("has the character U+{found:X}, which is reserved; remove it"),
+        );
     }
     let environment = build_environment();
     let template = environment.template_from_named_str(prompt.file_name(), text);
@@ -116,7 +122,8 @@ fn fill_placeholders(rendered: &str, texts: &[&str]) -> Result<String, String> {
         return Err(cut());
     }
     for part in parts {
-        let (index, rest) = part.split_once(MARKS[1]).filter(|(_, rest)| !rest.contains(MARKS[1])).ok_or_else(cut)?;
+        let (index, rest) =
+            part.split_once(MARKS[1]).filter(|(_, rest)| !rest.contains(MARKS[1])).ok_or_else(cut)?;
         let index: usize = index.parse().map_err(|_| cut())?;
         out.push_str(texts.get(index).ok_or_else(cut)?);
         out.push_str(rest);

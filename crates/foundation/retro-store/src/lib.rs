@@ -25,9 +25,9 @@ pub mod manual;
 pub mod memory_ref;
 pub mod metrics;
 pub mod model_calls;
-pub mod pipeline;
 pub mod object_ref;
 pub mod operator;
+pub mod pipeline;
 pub mod recall;
 pub mod replay;
 pub mod result;
@@ -80,12 +80,12 @@ pub use manual::{ManualStore, ProposalFilter, ProposalRow, ProposalStatus, Propo
 pub use memory_ref::{MemoryRefStore, UnresolvedRef, resolve_memory_ref};
 pub use metrics::{DatabaseMetrics, MetricsStore};
 pub use model_calls::{ModelCall, ModelCallResult, ModelCallStore};
-pub use pipeline::{PipelineRevert, PipelineStore, PipelineVersionRow};
 pub use object_ref::{CANDIDATES_MAX, ObjectKind, ObjectRefStore, UnresolvedObject, resolve_object_ref};
 pub use operator::{
     DatabaseHealth, InvestigationAttempts, MemoryFilter, OperatorStore, RUNS_SEARCHED_MAX,
     RetrospectiveDetail, RetrospectiveRow, RunExposure, RunFilter, RunRow, RunSearch, WorkflowRow,
 };
+pub use pipeline::{PipelineRevert, PipelineStore, PipelineVersionRow};
 pub use recall::{AGENT_CONNECTIONS_MAX, AppliedPresentations, Presentation, RecallStore};
 pub use replay::{
     CancelBatchResult, DiscardResult, IncomingReplay, NewReplayBatch, OutgoingReplay, ReplayBatchItem,

@@ -9,8 +9,21 @@ use serde::Deserialize;
 
 /// Kinds of changes that a case may name.
 const KINDS: &[&str] = &[
-    "created", "promoted", "observed", "reweighted", "revised", "exempted", "archived", "revived", "held", "released",
-    "deleted", "superseded", "suppressed", "refused", "quote_missing",
+    "created",
+    "promoted",
+    "observed",
+    "reweighted",
+    "revised",
+    "exempted",
+    "archived",
+    "revived",
+    "held",
+    "released",
+    "deleted",
+    "superseded",
+    "suppressed",
+    "refused",
+    "quote_missing",
 ];
 
 /// An expectation: exactly one of `change`, `no_change`, `memory`, `no_memory`, `finding`, `no_finding`, `dropped`, `result` and
@@ -69,7 +82,12 @@ impl Expectation {
             self.report.is_some(),
         ];
         match named.iter().filter(|named| **named).count() {
-            0 => return Some("expects nothing: name a change, a memory, a finding, dropped, result or report".to_owned()),
+            0 => {
+                return Some(
+                    "expects nothing: name a change, a memory, a finding, dropped, result or report"
+                        .to_owned(),
+                );
+            }
             1 => {}
             _ => return Some("expects several things; give each its own entry".to_owned()),
         }
@@ -86,19 +104,26 @@ impl Expectation {
             let met = self.count.map_or(found > 0, |wanted| found == wanted);
             let wanted = self.count.map_or("a".to_owned(), |count| count.to_string());
             let of = describe_title(&self.title);
-            return (!met).then(|| format!("expected {wanted} change `{kind}`{of}, found {found}{}", outcome.describe()));
+            return (!met).then(|| {
+                format!("expected {wanted} change `{kind}`{of}, found {found}{}", outcome.describe())
+            });
         }
         if let Some(kind) = &self.no_change {
             let found = self.count_changes(outcome, kind);
             let of = describe_title(&self.title);
-            return (found > 0).then(|| format!("expected no change `{kind}`{of}, found {found}{}", outcome.describe()));
+            return (found > 0)
+                .then(|| format!("expected no change `{kind}`{of}, found {found}{}", outcome.describe()));
         }
         if let Some(title) = &self.memory {
             return self.check_memory(outcome, title);
         }
         if let Some(title) = &self.no_memory {
             let found = outcome.memories.iter().find(|memory| memory.lesson.title.contains(title))?;
-            return Some(format!("expected no memory `{title}`, found “{}”{}", found.lesson.title, outcome.describe()));
+            return Some(format!(
+                "expected no memory `{title}`, found “{}”{}",
+                found.lesson.title,
+                outcome.describe()
+            ));
         }
         if let Some(title) = &self.finding {
             let found = outcome.finding_titles().any(|found| found.contains(title));
@@ -114,10 +139,12 @@ impl Expectation {
         }
         if let Some(wanted) = &self.result {
             let ended = outcome.report.ended.as_str();
-            return (ended != wanted).then(|| format!("expected the retrospective to end {wanted}, it {ended}"));
+            return (ended != wanted)
+                .then(|| format!("expected the retrospective to end {wanted}, it {ended}"));
         }
         let (text, report) = (self.report.as_deref()?, render_markdown(outcome.report));
-        (!report.contains(text)).then(|| format!("the report does not contain `{text}`{}", outcome.describe()))
+        (!report.contains(text))
+            .then(|| format!("the report does not contain `{text}`{}", outcome.describe()))
     }
 
     fn count_changes(&self, outcome: &Outcome<'_>, kind: &str) -> usize {
@@ -164,7 +191,11 @@ impl Outcome<'_> {
     }
 
     fn finding_titles(&self) -> impl Iterator<Item = &str> {
-        self.report.investigations.iter().flat_map(|one| &one.checked.findings).map(|finding| finding.title.as_str())
+        self.report
+            .investigations
+            .iter()
+            .flat_map(|one| &one.checked.findings)
+            .map(|finding| finding.title.as_str())
     }
 
     /// Lists what happened, for somebody whose expectation was not met.
@@ -172,7 +203,8 @@ impl Outcome<'_> {
         let mut text = String::new();
         for change in self.changes {
             let (kind, title) = (change.effect.kind(), self.title_of(change));
-            write!(text, "\n    {kind} “{title}”: {}", change.reason).expect("writing to a String does not fail");
+            write!(text, "\n    {kind} “{title}”: {}", change.reason)
+                .expect("writing to a String does not fail");
         }
         if self.changes.is_empty() {
             text.push_str("\n    no change was made");

@@ -108,7 +108,8 @@ impl<'a> CasePlayer<'a> {
     ) -> Result<(), String> {
         let before = self.changes.len();
         for title in &told.delete {
-            self.delete(title.get_ref()).map_err(|problem| format!("{}: {problem}", self.file.place(title.span())))?;
+            self.delete(title.get_ref())
+                .map_err(|problem| format!("{}: {problem}", self.file.place(title.span())))?;
         }
         let window = self.count_runs(told)?;
         let retrospective = self.open(told, &window)?;
@@ -148,7 +149,8 @@ impl<'a> CasePlayer<'a> {
         match (found.next(), found.next()) {
             (Some(one), None) => Ok(one.id),
             (None, _) => {
-                let titles: Vec<_> = self.memories.values().map(|memory| memory.lesson.title.as_str()).collect();
+                let titles: Vec<_> =
+                    self.memories.values().map(|memory| memory.lesson.title.as_str()).collect();
                 Err(format!("no memory has the title `{title}`; there are: {}", titles.join("; ")))
             }
             (Some(one), Some(other)) => {
@@ -163,13 +165,15 @@ impl<'a> CasePlayer<'a> {
         for used in &told.runs {
             let run = used.get_ref();
             let told = &file.case.run[&run.run];
-            let of_title = |title: &String| Ok(PresentedMemory::from_own_workflow(self.find_memory(title)?, false));
+            let of_title =
+                |title: &String| Ok(PresentedMemory::from_own_workflow(self.find_memory(title)?, false));
             let presented: Result<Vec<_>, String> = run.presented.iter().map(of_title).collect();
             let presented = presented.map_err(|problem| format!("{}: {problem}", file.place(used.span())))?;
             let nth = self.runs.entry(run.run.clone()).or_default();
             *nth += 1;
             let id = format!("{}-{nth}", run.run);
-            let facts = build_facts(&id, told, run).map_err(|error| format!("{}: {error}", file.place(used.span())))?;
+            let facts = build_facts(&id, told, run)
+                .map_err(|error| format!("{}: {error}", file.place(used.span())))?;
             let body = serde_json::to_vec(&build_trajectory(told)).expect("a trajectory is plain data");
             self.state.counted += 1;
             window.push(PlayedRun { ordinal: self.state.counted, facts, body, presented, told });
@@ -253,13 +257,17 @@ impl<'a> CasePlayer<'a> {
     ) -> Report {
         let order: Vec<_> = window.iter().map(|run| run.ordinal).collect();
         let size = u32::try_from(order.len()).unwrap_or(u32::MAX);
-        let summarized = WindowSummaries { runs: size, summaries: summaries.clone(), earlier: self.summaries.clone() };
+        let summarized =
+            WindowSummaries { runs: size, summaries: summaries.clone(), earlier: self.summaries.clone() };
         let investigated: BTreeSet<RunId> = investigations.iter().map(|one| one.run.clone()).collect();
         let retrospective = Retrospective { state: RetrospectiveState::Settling, ..retrospective };
         let facts = ClosingFacts {
             sample: Sample { seed: String::new(), order, size },
             window: window.iter().map(to_window_run).collect(),
-            timings: vec![InvestigationTiming { attempts: 1, ..InvestigationTiming::default() }; investigations.len()],
+            timings: vec![
+                InvestigationTiming { attempts: 1, ..InvestigationTiming::default() };
+                investigations.len()
+            ],
             batch: build_batch(&retrospective, &investigations, &summarized),
             calls: retrospective.manual_request.is_none().then(|| count_calls(&summarized, &investigated)),
             writer: self.writer_facts(&retrospective, &investigated),
@@ -339,7 +347,8 @@ fn build_trajectory(told: &CaseRun) -> Trajectory {
         calls,
     };
     let asked = told.message.iter().map(|message| turn(TurnSource::User, message.clone(), Vec::new()));
-    let called = told.calls.iter().map(|call| turn(TurnSource::Agent, call.message.clone(), vec![to_call(call)]));
+    let called =
+        told.calls.iter().map(|call| turn(TurnSource::Agent, call.message.clone(), vec![to_call(call)]));
     Trajectory { turns: asked.chain(called).collect() }
 }
 

@@ -64,12 +64,10 @@ impl ModelEngine {
         let (tools, prompt) = run_blocking(move || {
             let tools = RunTools::new(brief.clone(), &judge_run_calls(&brief.trajectory));
             let prompts = stored.map_or_else(|| Ok(Prompts::default()), |texts| Prompts::from_texts(&texts));
-            let prompt = prompts
-                .map_err(|problems| describe_problems(&problems))
-                .and_then(|prompts| {
-                    build_prompt(&prompts, &brief, &tools, &found, last_problem.as_deref())
-                        .map_err(|problem| describe_problems(&[problem]))
-                });
+            let prompt = prompts.map_err(|problems| describe_problems(&problems)).and_then(|prompts| {
+                build_prompt(&prompts, &brief, &tools, &found, last_problem.as_deref())
+                    .map_err(|problem| describe_problems(&[problem]))
+            });
             (tools, prompt)
         })
         .await;

@@ -127,8 +127,7 @@ impl Store {
             JOIN changes AS change ON change.tenant = made.tenant AND change.memory = made.memory
             WHERE one.tenant = $1 AND one.pipeline = $2
             ORDER BY change.memory, change.sequence";
-        let mut rows =
-            sqlx::query_as(LOAD).bind(tenant.as_str()).bind(hash.as_str()).fetch(self.reader());
+        let mut rows = sqlx::query_as(LOAD).bind(tenant.as_str()).bind(hash.as_str()).fetch(self.reader());
         let (mut memory, mut changes): (String, Vec<Change>) = (String::new(), Vec::new());
         while let Some((of, change)) = rows.try_next().await.on_table("changes")? {
             let (of, change): (String, String) = (of, change);

@@ -67,7 +67,12 @@ fn read_side(folder: Option<&Path>) -> anyhow::Result<Side> {
     let pipeline = Pipeline::read_folder(folder)?;
     let name = folder.map_or_else(|| "the built-in pipeline".to_owned(), |path| path.display().to_string());
     let version = pipeline.version();
-    Ok(Side { name, hash: version.hashes().pipeline.clone(), contents: version.contents().clone(), quality: None })
+    Ok(Side {
+        name,
+        hash: version.hashes().pipeline.clone(),
+        contents: version.contents().clone(),
+        quality: None,
+    })
 }
 
 /// Loads a stored version by the first digits of its hash.
@@ -135,13 +140,16 @@ fn compare_values(whose: &str, before: &Value, after: &Value) -> Vec<String> {
     let all: BTreeSet<_> = keys(before).into_iter().chain(keys(after)).flatten().collect();
     let shown = |value: Option<&Value>| value.map_or("default".to_owned(), ToString::to_string);
     let changed = all.iter().filter(|key| before.get(key) != after.get(key));
-    changed.map(|key| format!("{whose}{key} {} -> {}", shown(before.get(key)), shown(after.get(key)))).collect()
+    changed
+        .map(|key| format!("{whose}{key} {} -> {}", shown(before.get(key)), shown(after.get(key))))
+        .collect()
 }
 
 fn render(difference: &Difference) -> String {
     let Difference { from, to, from_hash, to_hash, from_quality, to_quality, values, prompts } = difference;
     let quality = |hash: &PipelineHash, quality: &Option<PipelineQuality>| {
-        let known = quality.as_ref().map_or_else(|| "no retrospective yet".to_owned(), describe_pipeline_quality);
+        let known =
+            quality.as_ref().map_or_else(|| "no retrospective yet".to_owned(), describe_pipeline_quality);
         format!("{}: {known}", hash.short())
     };
     let head = format!(
@@ -181,7 +189,11 @@ mod tests {
             ..PipelineContents::default()
         };
         let difference = compare(&side("a", old.clone()), &side("b", new));
-        let values = ["unneeded_delta default -> -5", "workflow w: threshold_runs 10 -> 3", "workflow w: unneeded_delta default -> -5"];
+        let values = [
+            "unneeded_delta default -> -5",
+            "workflow w: threshold_runs 10 -> 3",
+            "workflow w: unneeded_delta default -> -5",
+        ];
         assert_eq!(difference.values, values);
         assert!(difference.prompts[0].contains("-two\n+three\n"), "{:?}", difference.prompts);
         let same = compare(&side("a", old.clone()), &side("b", old));

@@ -31,7 +31,9 @@ pub(super) async fn revert_pipeline(
     args: &RevertArgs,
 ) -> anyhow::Result<Exit> {
     let Some(folder) = config.pipelines.as_deref() else {
-        bail!("`pipelines` is not set, so there is no folder to write; set it (or RETRO_PIPELINES) to a folder of yours");
+        bail!(
+            "`pipelines` is not set, so there is no folder to write; set it (or RETRO_PIPELINES) to a folder of yours"
+        );
     };
     let stored = store::open_store(config).await?;
     let (hash, contents) = versions::load_version(&*stored, context.tenant, &args.version).await?;
@@ -40,7 +42,8 @@ pub(super) async fn revert_pipeline(
         Ok(pipeline) => pipeline,
         Err(problems) => return report_problems(context.output, problems.sentences()),
     };
-    let act = Attribution::new(&redact_text(&args.act.by), &redact_text(&args.act.reason), SystemClock.now())?;
+    let act =
+        Attribution::new(&redact_text(&args.act.by), &redact_text(&args.act.reason), SystemClock.now())?;
     let kept = folder.join(format!("replaced-{}", act.at.strftime("%Y%m%dT%H%M%S%3fZ")));
     // Recorded first, so that no file changes without a name and a reason.
     let revert = PipelineRevert { hash: hash.clone(), act, folder: folder.display().to_string() };
@@ -85,9 +88,14 @@ fn collect_files(contents: &PipelineContents) -> BTreeMap<String, String> {
 
 /// Replaces the files of a pipeline in a folder and returns those that were there, which are moved into `kept`. Other files,
 /// such as cases, are left alone.
-fn replace_files(folder: &Path, kept: &Path, files: &BTreeMap<String, String>) -> anyhow::Result<Vec<String>> {
+fn replace_files(
+    folder: &Path,
+    kept: &Path,
+    files: &BTreeMap<String, String>,
+) -> anyhow::Result<Vec<String>> {
     let prompts = Pipeline::default().explain_prompts().into_iter();
-    let all = prompts.map(|prompt| format!("{PROMPTS_FOLDER}/{}", prompt.file)).chain([POLICY_FILE.to_owned()]);
+    let all =
+        prompts.map(|prompt| format!("{PROMPTS_FOLDER}/{}", prompt.file)).chain([POLICY_FILE.to_owned()]);
     let there: Vec<String> = all.filter(|path| folder.join(path).is_file()).collect();
     for path in &there {
         let copy = kept.join(path);
@@ -126,7 +134,11 @@ mod tests {
     fn what_is_replaced_is_kept_and_what_the_version_did_not_have_is_removed() {
         let folder = tempfile::TempDir::new().unwrap();
         let place = |path: &str| folder.path().join(path);
-        for (path, text) in [(POLICY_FILE, "new"), ("retrospective/prompts/run.md", "new"), ("retrospective/cases/a.toml", "a")] {
+        for (path, text) in [
+            (POLICY_FILE, "new"),
+            ("retrospective/prompts/run.md", "new"),
+            ("retrospective/cases/a.toml", "a"),
+        ] {
             write_file(&place(path), text).unwrap();
         }
         let files = [(POLICY_FILE.to_owned(), "old".to_owned())].into();
@@ -134,7 +146,9 @@ mod tests {
         let replaced = replace_files(folder.path(), &kept, &files).unwrap();
         assert_eq!(replaced, ["retrospective/prompts/run.md", POLICY_FILE]);
         assert_eq!(fs::read_to_string(place(POLICY_FILE)).unwrap(), "old");
-        assert!(!place("retrospective/prompts/run.md").exists() && place("retrospective/cases/a.toml").exists());
+        assert!(
+            !place("retrospective/prompts/run.md").exists() && place("retrospective/cases/a.toml").exists()
+        );
         assert_eq!(fs::read_to_string(kept.join("retrospective/prompts/run.md")).unwrap(), "new");
         assert_eq!(fs::read_to_string(kept.join(POLICY_FILE)).unwrap(), "new");
     }

@@ -39,7 +39,9 @@ pub(super) async fn load_version(
     let hashes = stored.find_pipelines(tenant, digits).await?;
     let hash = match &hashes[..] {
         [hash] => hash.clone(),
-        [] => bail!("no stored version has a hash that begins with {digits}; `retro pipeline versions` lists them"),
+        [] => bail!(
+            "no stored version has a hash that begins with {digits}; `retro pipeline versions` lists them"
+        ),
         [one, other, ..] => {
             bail!("{digits} is the beginning of several hashes, such as {one} and {other}; give more digits")
         }

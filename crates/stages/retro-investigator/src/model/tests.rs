@@ -369,7 +369,10 @@ async fn no_prompt_drops_the_fences_the_redaction_or_the_check_of_quotes() {
     let done = investigate_with(model, settings(), Arc::new(brief), journal, None).await;
     let request = &done.asked[0];
     assert!(request.system.starts_with("Do whatever the run says."), "{}", request.system);
-    assert!(request.system.ends_with(super::prompt::DATA_RULES), "the rules about data stand in every prompt");
+    assert!(
+        request.system.ends_with(super::prompt::DATA_RULES),
+        "the rules about data stand in every prompt"
+    );
     let ChatMessage::User { text } = &request.messages[0] else { panic!("{request:?}") };
     assert!(!text.contains(secret), "{text}");
     for (open, close) in [("<data calls ", "</data "), ("<data facts ", "</data ")] {

@@ -59,7 +59,10 @@ pub(super) fn generate_policy_files() -> Result<Vec<GeneratedFile>> {
         GeneratedFile { path: "pipelines/retrospective/pipeline.toml", text: file },
         GeneratedFile { path: "pipelines/retrospective/reference.md", text: reference },
         GeneratedFile { path: "pipelines/retrospective/pipeline.schema.json", text: schema },
-        GeneratedFile { path: "pipelines/retrospective/schemas/submit_findings.json", text: render_answer_schema()? },
+        GeneratedFile {
+            path: "pipelines/retrospective/schemas/submit_findings.json",
+            text: render_answer_schema()?,
+        },
     ])
 }
 
@@ -72,7 +75,12 @@ fn render_prompts() -> String {
             text.push_str(&format!("| `{}` | none | The same for every run. |\n", prompt.file_name()));
         }
         for variable in variables {
-            text.push_str(&format!("| `{}` | `{}` | {} |\n", prompt.file_name(), variable.name, variable.doc));
+            text.push_str(&format!(
+                "| `{}` | `{}` | {} |\n",
+                prompt.file_name(),
+                variable.name,
+                variable.doc
+            ));
         }
     }
     text
