@@ -89,14 +89,14 @@ mod tests {
             story = "One run makes no active memory"
             [run.corrected]
             calls = [
-              { tool = "find", arguments = { day = "1-2" }, answer = "Error: bad day", failed = true },
-              { tool = "find", arguments = { day = "2026-02-01" }, answer = "ok" },
+              { tool = "deploy", arguments = { region = "eu" }, answer = "Error: unknown region eu", failed = true },
+              { tool = "deploy", arguments = { region = "eu-west-1" }, answer = "deployed" },
             ]
             [[retrospective]]
             runs = [{ run = "corrected" }]
             expect = [
-              { memory = "2026-02-01", status = "active" },
-              { change = "created", title = "2026-02-01" },
+              { memory = "unknown region eu", status = "active" },
+              { change = "created", title = "unknown region eu" },
             ]
         "#;
         let (_folder, path) = write_case(text);
@@ -104,6 +104,16 @@ mod tests {
         let [problem] = &result.problems[..] else { panic!("{:?}", result.problems) };
         assert!(problem.contains("case.toml:11: "), "{problem}");
         assert!(problem.contains("is tentative"), "{problem}");
+    }
+
+    #[tokio::test]
+    async fn the_case_of_the_manual_holds() {
+        let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pipelines/README.md");
+        let manual = std::fs::read_to_string(manual).unwrap();
+        let text = manual.split_once("```text\nstory = ").expect("the manual has a case").1;
+        let (_folder, path) = write_case(&format!("story = {}", text.split_once("```").unwrap().0));
+        let result = play_case(&path, &Pipeline::default()).await;
+        assert!(result.problems.is_empty(), "{:?}", result.problems);
     }
 
     #[tokio::test]

@@ -32,16 +32,16 @@ fn log_check(check: &ReloadResult) {
     match check {
         ReloadResult::Unchanged => {}
         ReloadResult::Changed(changed) if changed.is_empty() => {
-            info!("the policy was reloaded without changes")
+            info!("the pipeline was reloaded without changes")
         }
         ReloadResult::Changed(changed) => {
             retro_telemetry::metrics::POLICY_EDITS.add(1, ["applied"]);
-            info!("the policy was changed: {}; open retrospectives keep their own", changed.join(", "));
+            info!("the pipeline was changed: {}; open retrospectives keep their own", changed.join(", "));
         }
         ReloadResult::Refused(problems) => {
             retro_telemetry::metrics::POLICY_EDITS.add(1, ["refused"]);
             let problems = problems.sentences().join("; ");
-            warn!("the edited policy is invalid, the previous one stays in effect: {problems}");
+            warn!("the edited pipeline is invalid, the previous one stays in effect: {problems}");
         }
     }
 }

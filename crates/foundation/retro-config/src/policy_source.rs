@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use retro_core::id::WorkflowKey;
-use retro_core::pipeline::PipelineVersion;
 use retro_core::policy::{Policies, Policy};
 
 use crate::pipeline::{Pipeline, PipelineFiles};
@@ -55,11 +54,6 @@ impl PolicySource {
     /// Returns `true` if the pipeline comes from a folder, which can change.
     pub const fn can_change(&self) -> bool {
         self.folder.is_some()
-    }
-
-    /// Returns the version in force.
-    pub fn version(&self) -> PipelineVersion {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).version().clone()
     }
 
     /// Reads the folder and applies its pipeline if it has changed. Blocks briefly while reading, because the

@@ -119,6 +119,7 @@ mod tests {
             title: "Do it".to_owned(),
             content: String::new(),
             cue: LessonCue::default(),
+            worded_by: None,
         };
         let created = ChangeEffect::Created {
             scope,

@@ -8,5 +8,5 @@ mod template;
 
 pub use name::{PromptName, PromptVariable};
 pub use problem::PromptProblem;
-pub use prompts::{PROMPT_BYTES_MAX, Prompts, RENDERED_BYTES_MAX};
+pub use prompts::Prompts;
 pub use schema::{ANSWER_SCHEMA, ANSWER_SCHEMA_FILE};

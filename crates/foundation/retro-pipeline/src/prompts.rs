@@ -6,11 +6,6 @@ use crate::name::PromptName;
 use crate::problem::PromptProblem;
 use crate::template;
 
-/// Maximum size of the text of a prompt, in bytes: some ten pages, far more than a model follows.
-pub const PROMPT_BYTES_MAX: usize = 32 * 1024;
-/// Maximum size of a prompt with its facts, in bytes. The facts are bounded themselves; a template may repeat them.
-pub const RENDERED_BYTES_MAX: usize = 512 * 1024;
-
 /// Texts of all prompts of a pipeline, each of which has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompts(BTreeMap<PromptName, String>);
@@ -63,6 +58,7 @@ impl Prompts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::template::PROMPT_BYTES_MAX;
 
     fn with_run(text: &str) -> Result<Prompts, Vec<PromptProblem>> {
         Prompts::from_texts(&[("run.md".to_owned(), text.to_owned())].into())

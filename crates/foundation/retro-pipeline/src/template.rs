@@ -14,8 +14,11 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 
 use crate::name::PromptName;
 use crate::problem::PromptProblem;
-use crate::prompts::{PROMPT_BYTES_MAX, RENDERED_BYTES_MAX};
 
+/// Maximum size of the text of a prompt, in bytes: some ten pages, far more than a model follows.
+pub(crate) const PROMPT_BYTES_MAX: usize = 32 * 1024;
+/// Maximum size of a prompt with its facts, in bytes. The facts are bounded themselves; a template may repeat them.
+const RENDERED_BYTES_MAX: usize = 512 * 1024;
 /// Begin and end of a placeholder.
 const MARKS: [char; 2] = ['\u{E000}', '\u{E001}'];
 /// Instructions that a rendering may execute, each of which may allocate some 64 bytes. The shipped prompts need about 60.

@@ -157,7 +157,10 @@ async fn a_retrospective_under_way_keeps_the_prompts_it_was_opened_with_in_anoth
     // This process has never read the first prompt.
     let investigator = fleet.serve_with_env("investigator", &variables(&endpoint));
     fleet.wait_until_ready(investigator).await;
-    let closed = async || (list_reports(&fleet).await.len() == 1).then_some(());
+    let closed = async || {
+        let rows = fleet.run_json(&["reports", "list"]).await;
+        json_items(&rows).iter().any(|row| row["retrospective"]["state"] == "closed").then_some(())
+    };
     fleet.wait_for("the report", closed).await;
     let seen = instructions(&endpoint);
     assert!(!seen.is_empty() && seen.iter().all(|text| text.starts_with("The first prompt.\n")), "{seen:?}");

@@ -8,11 +8,10 @@ use retro_core::memory::Change;
 use retro_core::pipeline::{PipelineContents, PipelineHash};
 use retro_core::pipeline_quality::PipelineQuality;
 use retro_core::retrospective::Retrospective;
-use retro_fault::Label;
 use retro_store::{PipelineRevert, PipelineStore, PipelineVersionRow, Result};
 
+use super::audit::commit_audit;
 use super::dialect::{Connection, OnTable, Store, now_ms, storable_text};
-use super::open::commit;
 use crate::rows::pipeline::PipelineVersionRecord;
 use crate::{at, format_policy_time, to_json};
 
@@ -90,7 +89,7 @@ impl PipelineStore for Store {
             .execute(&mut *transaction)
             .await
             .on_table("pipeline_reverts")?;
-        commit(transaction, Label::AuditCommit).await
+        commit_audit(transaction).await
     }
 
     async fn list_pipeline_reverts(&self, tenant: &Tenant, limit: u32) -> Result<Vec<PipelineRevert>> {
