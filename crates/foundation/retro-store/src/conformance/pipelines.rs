@@ -47,9 +47,9 @@ pub async fn a_version_is_stored_with_the_first_retrospective_under_it(database:
     assert_eq!((row.quality.retrospectives, row.quality.made), (0, 0), "it is still open");
     assert_eq!(
         database.one.find_pipelines(tenant, &hash.as_str()[..6]).await.expect("finding"),
-        [hash.clone()]
+        vec![hash.clone()]
     );
-    assert_eq!(database.one.find_pipelines(tenant, "").await.expect("finding"), [hash.clone()]);
+    assert_eq!(database.one.find_pipelines(tenant, "").await.expect("finding"), vec![hash.clone()]);
     assert_eq!(database.one.find_pipelines(tenant, "zz").await.expect("finding"), []);
     let stranger = test_tenant("stranger");
     assert_eq!(database.one.load_pipeline(&stranger, hash).await.expect("reading"), None);
