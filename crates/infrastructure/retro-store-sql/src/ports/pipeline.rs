@@ -94,7 +94,8 @@ impl PipelineStore for Store {
 
     async fn list_pipeline_reverts(&self, tenant: &Tenant, limit: u32) -> Result<Vec<PipelineRevert>> {
         const LOAD: &str = "
-            SELECT hash, requested_by, reason, requested_at, detail FROM pipeline_reverts
+            SELECT /* reads all: the newest of a tenant, up to the limit */ hash, requested_by, reason, requested_at, detail
+            FROM pipeline_reverts
             WHERE tenant = $1 ORDER BY sequence DESC LIMIT $2";
         let rows: Vec<(String, String, String, String, String)> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
