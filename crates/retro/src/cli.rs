@@ -13,6 +13,7 @@ mod losses;
 mod markdown;
 mod memories;
 mod noun;
+mod pipeline;
 mod reports;
 mod repository;
 mod retrospectives;
@@ -43,6 +44,7 @@ pub(crate) use self::memories::{
     AttributedArgs, FeedbackArgs, ListMemories, Memories, MemoryChanges, MemoryCommandArgs, SearchMemories,
 };
 pub(crate) use self::noun::{Noun, refuse_misplaced_options};
+pub(crate) use self::pipeline::{DiffArgs, PipelineCommand, RevertArgs, TestArgs};
 pub(crate) use self::reports::{ListOutcomes, ListReports, OutcomeCommand, ReportCommand};
 pub(crate) use self::repository::parse_repository;
 pub(crate) use self::retrospectives::{
@@ -59,7 +61,7 @@ pub(crate) use self::workflows::{WorkflowCommand, Workflows};
 /// Data goes to stdout, everything else to stderr.
 ///
 /// Exit codes: 0 success; 1 failure; 2 usage error; 3 not found; 4 a check found a problem (`verify`,
-/// `doctor`, `ready`, `config check`, `pipeline check`), or a file or a request was refused; 5 the process
+/// `doctor`, `ready`, `config check`, `pipeline check`, `pipeline test`), or a file or a request was refused; 5 the process
 /// ended itself because work hung and could not be stopped, and should be restarted (`up`, `serve`); 130 or
 /// 143 a second signal ended the process immediately (`up`, `serve`).
 #[derive(Debug, Parser)]
@@ -156,7 +158,7 @@ pub(crate) enum Command {
     /// Check and print the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Check and explain the learning policy.
+    /// Check, explain, test and compare the pipeline: the learning policy and the prompts.
     #[command(subcommand)]
     Pipeline(PipelineCommand),
     /// Print the OpenAPI document of the HTTP API, as served at `/v1/openapi.json`.
@@ -333,21 +335,6 @@ pub(crate) enum ConfigCommand {
         /// Tenants, each of which gets the users `engine-<tenant>` and `reader-<tenant>`.
         #[arg(required = true, value_name = "TENANT")]
         tenants: Vec<Tenant>,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum PipelineCommand {
-    /// Check the policy file; report file, line and key of every mistake.
-    Check {
-        /// Pipelines folder to check [default: the configured one].
-        folder: Option<PathBuf>,
-    },
-    /// Print the effective policy: each value, its source and its meaning.
-    Explain {
-        /// Include the values of this workflow [default: common values only].
-        #[arg(long)]
-        workflow: Option<Workflow>,
     },
 }
 

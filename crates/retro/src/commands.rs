@@ -98,7 +98,7 @@ pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape
         Command::Verify => queries::verify_store(output, &*store::open_store(&config).await?).await,
         Command::Export(_) => queries::export_tenant(&context, &*store::open_store(&config).await?).await,
         Command::Config(command) => configuration::run_command(&config, &origins, output, command),
-        Command::Pipeline(command) => pipeline::run_command(&config, output, command),
+        Command::Pipeline(command) => pipeline::run_command(&context, &config, command).await,
         Command::Openapi => print_openapi(),
         Command::Completions { shell } => shell_files::print_completions(*shell),
         Command::Man { folder } => shell_files::write_manual(folder),

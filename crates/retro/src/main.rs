@@ -2,6 +2,7 @@
 
 mod allocator;
 mod broker;
+mod cases;
 mod cli;
 mod clock;
 mod commands;

@@ -1,4 +1,4 @@
-//! Applies changes to the policy file while the process runs.
+//! Applies changes to the pipelines folder while the process runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use retro_config::ReloadResult;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Interval between checks of the policy file. Short enough that an edit takes effect before its author has
-/// opened the log; each check reads only one small file.
+/// Interval between checks of the pipelines folder. Short enough that an edit takes effect before its author has
+/// opened the log; each check reads only a few small files.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Applies edits to the policy file until `stop` is cancelled. Logs every change, and logs an invalid edit
+/// Applies edits to the pipelines folder until `stop` is cancelled. Logs every change, and logs an invalid edit
 /// once.
 pub(crate) async fn watch_policies(book: Arc<PolicySource>, stop: CancellationToken) {
     while book.can_change() {
@@ -32,16 +32,16 @@ fn log_check(check: &ReloadResult) {
     match check {
         ReloadResult::Unchanged => {}
         ReloadResult::Changed(changed) if changed.is_empty() => {
-            info!("the policy was reloaded without changes")
+            info!("the pipeline was reloaded without changes")
         }
         ReloadResult::Changed(changed) => {
             retro_telemetry::metrics::POLICY_EDITS.add(1, ["applied"]);
-            info!("the policy was changed: {}; open retrospectives keep their own", changed.join(", "));
+            info!("the pipeline was changed: {}; open retrospectives keep their own", changed.join(", "));
         }
         ReloadResult::Refused(problems) => {
             retro_telemetry::metrics::POLICY_EDITS.add(1, ["refused"]);
             let problems = problems.sentences().join("; ");
-            warn!("the edited policy is invalid, the previous one stays in effect: {problems}");
+            warn!("the edited pipeline is invalid, the previous one stays in effect: {problems}");
         }
     }
 }

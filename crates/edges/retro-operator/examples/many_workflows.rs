@@ -292,6 +292,7 @@ fn writer_facts(retrospective: &Retrospective) -> WriterFacts {
         previous_epoch: None,
         as_of: retrospective.as_of,
         policy: retrospective.policy.clone(),
+        pipeline: retrospective.pipeline.as_ref().map(|version| version.pipeline.clone()),
         memories: Vec::new(),
         tombstones: Vec::new(),
         applied: Default::default(),

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use retro_core::attribution::DecisionToken;
 use retro_core::id::{Epoch, MemoryId};
 use retro_core::memory::{Change, ChangeCause, ChangeEffect, Memory, MemoryStatus, fold_change};
+use retro_core::pipeline::PipelineHash;
 use retro_core::weight::Weight;
 use retro_store::{FeedbackRow, MemoryUsage};
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,9 @@ pub struct HistoryEntry {
     /// Epoch of the retrospective that made the change; `None` for a change made outside a retrospective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
+    /// Version of the pipeline under which that retrospective ran; `None` if none was stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline: Option<PipelineHash>,
     /// Name of the kind of change.
     pub change: String,
     /// Status and weight before the change; `None` if the memory did not exist yet.
@@ -114,10 +118,27 @@ impl MemoryHistory {
             Some(memory) => {
                 let opening = memory::render_summary(memory, self.usage, self.effect.as_deref());
                 let feedback = render_feedback(&self.feedback);
-                format!("{opening}\n{table}\n{}{feedback}", memory::render_evidence(memory))
+                let pipelines = self.render_pipelines();
+                format!("{opening}\n{table}\n{pipelines}{}{feedback}", memory::render_evidence(memory))
             }
             None => format!("{}: it never became a memory\n\n{table}", self.id),
         }
+    }
+}
+
+impl MemoryHistory {
+    /// Names the versions of the pipeline that changed the memory, each with its first epoch; empty if none were stored.
+    fn render_pipelines(&self) -> String {
+        let mut seen: Vec<&PipelineHash> = Vec::new();
+        let mut lines = String::new();
+        for entry in &self.history {
+            let (Some(pipeline), Some(epoch)) = (&entry.pipeline, entry.epoch) else { continue };
+            if !seen.contains(&pipeline) {
+                seen.push(pipeline);
+                lines.push_str(&format!("pipeline {} from epoch {epoch}\n", pipeline.short()));
+            }
+        }
+        lines
     }
 }
 
@@ -132,6 +153,7 @@ fn build_entry(change: &Change, before: Option<MemoryState>, after: Option<Memor
     HistoryEntry {
         at: change.at,
         epoch: change.epoch,
+        pipeline: change.pipeline.clone(),
         change: change.effect.kind().to_owned(),
         before,
         after,

@@ -218,6 +218,7 @@ impl World {
             previous_epoch: retrospective.epoch.checked_sub(1).filter(|epoch| *epoch > 0),
             as_of: retrospective.as_of,
             policy: retrospective.policy.clone(),
+            pipeline: retrospective.pipeline.as_ref().map(|version| version.pipeline.clone()),
             memories: self
                 .memories
                 .iter()

@@ -59,14 +59,6 @@ pub struct ExplainedValue {
 }
 
 impl PolicySet {
-    /// Reads the policy file in a pipelines folder; without a folder, returns the built-in policy. Fails with
-    /// a list of all mistakes, each with its line.
-    pub fn read_folder(pipelines: Option<&Path>) -> Result<Self, Problems> {
-        let Some(folder) = pipelines else { return Ok(Self::default()) };
-        let path = folder.join(POLICY_FILE);
-        Self::parse(&path, &document::read_document(&path)?)
-    }
-
     /// Parses a policy file. `path` is used only in error messages and origins.
     pub fn parse(path: &Path, text: &str) -> Result<Self, Problems> {
         let mut reading =
@@ -75,6 +67,16 @@ impl PolicySet {
             reading.add_entry(entry);
         }
         reading.build_policy_set()
+    }
+
+    /// Returns the policy of the workflows without values of their own.
+    pub const fn common_policy(&self) -> &Policy {
+        &self.common.policy
+    }
+
+    /// Returns the effective policies of the workflows with values of their own, by name.
+    pub fn workflow_policies(&self) -> impl Iterator<Item = (&str, &Policy)> {
+        self.workflows.iter().map(|(name, effective)| (name.as_str(), &effective.policy))
     }
 
     /// Returns all values of a workflow's policy, in key order; without a workflow, the common values.

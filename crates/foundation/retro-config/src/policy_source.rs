@@ -1,11 +1,11 @@
-//! Reloads the policies at run time if their file has changed.
+//! Reloads the pipeline at run time if one of its files has changed.
 //!
-//! The file is compared by content, because timestamps are unreliable: a mounted folder swaps links below the
-//! file, and editors write a copy and rename it. A check is a single read of a small file. An invalid file is
-//! reported once, and the earlier policies stay in force, so a mistake in the file does not stop the process.
+//! Files are compared by content, because timestamps are unreliable: a mounted folder swaps links below the
+//! file, and editors write a copy and rename it. A check reads a few small files. An invalid file is
+//! reported once, and the earlier pipeline stays in force, so a mistake in a file does not stop the process.
 //!
-//! Processes may check at different times. That is safe because a retrospective stores the policy under which
-//! it was opened, and every process that works on it uses the stored one.
+//! Processes may check at different times. That is safe because a retrospective stores the policy and the version of the
+//! pipeline under which it was opened, and every process that works on it uses the stored ones.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -13,66 +13,65 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use retro_core::id::WorkflowKey;
 use retro_core::policy::{Policies, Policy};
 
-use crate::document;
-use crate::policy_set::{POLICY_FILE, PolicySet};
+use crate::pipeline::{Pipeline, PipelineFiles};
 use crate::problem::Problems;
 
-/// The policies of all workflows, reloadable from the policy file.
+/// The policies of all workflows and the prompts, reloadable from the pipelines folder.
 #[derive(Debug)]
 pub struct PolicySource {
-    /// Path of the policy file; `None` if the built-in policy is used.
-    path: Option<PathBuf>,
-    current: RwLock<PolicySet>,
+    /// The pipelines folder; `None` if the built-in pipeline is used.
+    folder: Option<PathBuf>,
+    current: RwLock<Pipeline>,
     /// Result of the last read, valid or not.
-    last_read: Mutex<Result<String, Problems>>,
+    last_read: Mutex<Result<PipelineFiles, Problems>>,
 }
 
-/// Result of checking the policy file for changes.
+/// Result of checking the pipelines folder for changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReloadResult {
-    /// The file has not changed since the last check.
+    /// No file has changed since the last check.
     Unchanged,
-    /// The file has changed and is in force. Contains a description of each changed value; empty if no value
+    /// A file has changed and is in force. Contains a description of each changed value and prompt; empty if none
     /// changed.
     Changed(Vec<String>),
-    /// The file has changed but is invalid; the earlier policies stay in force.
+    /// A file has changed but is invalid; the earlier pipeline stays in force.
     Refused(Problems),
 }
 
 impl PolicySource {
-    /// Reads the policy file in a pipelines folder; without a folder, the built-in policy applies
-    /// permanently. Fails with a list of all mistakes.
+    /// Reads a pipelines folder; without a folder, the built-in pipeline applies permanently. Fails with a list of all
+    /// mistakes.
     pub fn load(pipelines: Option<&Path>) -> Result<Self, Problems> {
-        let path = pipelines.map(|folder| folder.join(POLICY_FILE));
-        let text = path.as_deref().map_or(Ok(String::new()), document::read_document)?;
-        let policy_set = match &path {
-            Some(path) => PolicySet::parse(path, &text)?,
-            None => PolicySet::default(),
+        let files = PipelineFiles::read_folder(pipelines)?;
+        let pipeline = match pipelines {
+            Some(folder) => Pipeline::parse(folder, &files)?,
+            None => Pipeline::default(),
         };
-        Ok(Self { path, current: RwLock::new(policy_set), last_read: Mutex::new(Ok(text)) })
+        let folder = pipelines.map(Path::to_owned);
+        Ok(Self { folder, current: RwLock::new(pipeline), last_read: Mutex::new(Ok(files)) })
     }
 
-    /// Returns `true` if the policies come from a file, which can change.
-    pub fn can_change(&self) -> bool {
-        self.path.is_some()
+    /// Returns `true` if the pipeline comes from a folder, which can change.
+    pub const fn can_change(&self) -> bool {
+        self.folder.is_some()
     }
 
-    /// Reads the file and applies its policies if it has changed. Blocks briefly while reading, because the
-    /// file is small.
+    /// Reads the folder and applies its pipeline if it has changed. Blocks briefly while reading, because the
+    /// files are small.
     pub fn reload_if_changed(&self) -> ReloadResult {
-        let Some(path) = &self.path else { return ReloadResult::Unchanged };
-        let found = document::read_document(path);
+        let Some(folder) = &self.folder else { return ReloadResult::Unchanged };
+        let found = PipelineFiles::read_folder(Some(folder));
         let mut seen = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
         if *seen == found {
             return ReloadResult::Unchanged;
         }
         // Stored before parsing, so an invalid file is reported once and not at every check.
         seen.clone_from(&found);
-        match found.and_then(|text| PolicySet::parse(path, &text)) {
-            Ok(policy_set) => {
+        match found.and_then(|files| Pipeline::parse(folder, &files)) {
+            Ok(pipeline) => {
                 let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-                let changed = policy_set.describe_changes_since(&current);
-                *current = policy_set;
+                let changed = pipeline.describe_changes_since(&current);
+                *current = pipeline;
                 ReloadResult::Changed(changed)
             }
             Err(problems) => ReloadResult::Refused(problems),
@@ -94,6 +93,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::policy_set::POLICY_FILE;
 
     fn threshold(policies: &PolicySource) -> u32 {
         let workflow = Workflow::new("release").unwrap();

@@ -145,6 +145,7 @@ fn build_facts(many: u32) -> WriterFacts {
         previous_epoch: None,
         as_of,
         policy: Policy::default(),
+        pipeline: None,
         memories: Vec::new(),
         tombstones: Vec::new(),
         applied: HashSet::new(),

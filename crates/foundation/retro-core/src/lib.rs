@@ -25,6 +25,8 @@ pub mod memory;
 pub mod message;
 pub mod model_use;
 pub mod outcome;
+pub mod pipeline;
+pub mod pipeline_quality;
 pub mod policy;
 pub mod printable;
 pub mod pull_request;

@@ -150,6 +150,7 @@ pub fn trigger_retrospective(
         last: 0,
         as_of,
         policy: policy.clone(),
+        pipeline: policy.pipeline.as_ref().map(|version| version.hashes().clone()),
         state: RetrospectiveState::Investigating,
         manual_request: Some(ManualRequest { runs, ..request.clone() }),
     };

@@ -9,6 +9,7 @@ use serde_json::{Value, to_value};
 use crate::canonical::content_hash;
 use crate::id::WorkflowKey;
 use crate::memory::CONTRADICTIONS_KEPT_MAX;
+use crate::pipeline::PipelineVersion;
 use crate::similarity::SimilarityScale;
 
 /// Policy of one workflow. Weights and weight changes are in thousandths. A field that is missing in the
@@ -151,6 +152,11 @@ pub struct Policy {
     pub held_dangers: Vec<Danger>,
     /// What counts as one witness when runs confirm a memory.
     pub witness: WitnessRule,
+    /// Version of the pipeline from which the policy was read; `None` if it was read from none. A retrospective that opens
+    /// under the policy keeps the version, which is stored beside the policy.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub pipeline: Option<PipelineVersion>,
 }
 
 /// Keys that were added after the first policies were stored. While such a key has its default value, it is
@@ -239,6 +245,7 @@ impl Default for Policy {
             rule_tokens_max: 200,
             held_dangers: Danger::HELD_BY_DEFAULT.to_vec(),
             witness: WitnessRule::Origin,
+            pipeline: None,
         }
     }
 }

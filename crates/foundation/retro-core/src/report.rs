@@ -13,6 +13,7 @@ use crate::finding::CheckedAnswer;
 use crate::id::{Epoch, Ordinal, RetrospectiveId, RunId, Tenant, Workflow};
 use crate::memory::{AppliedBatch, Change, Memory, MemoryListing, MutationOutcome, Proposal, list_memories};
 use crate::model_use::TokenUsage;
+use crate::pipeline::PipelineHashes;
 use crate::policy::Policy;
 use crate::pull_request::PullRequestOutcome;
 use crate::retrospective::{Investigation, ManualRequest, Retrospective, RetrospectiveState};
@@ -94,6 +95,10 @@ pub struct Report {
     pub policy: Policy,
     /// SHA-256 of the policy.
     pub policy_hash: String,
+    /// Version of the pipeline under which the retrospective ran, and of its prompts; `None` if it was opened by a program
+    /// that stored none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline: Option<PipelineHashes>,
     /// Name of the embedder that measured similarity.
     pub embedder: String,
     /// Time when the retrospective closed, by the writer's clock.
@@ -266,6 +271,7 @@ pub(crate) fn build_report(inputs: ReportInputs<'_>) -> Report {
         after: list_memories(inputs.after),
         policy: retrospective.policy.clone(),
         policy_hash: retrospective.policy.content_hash(),
+        pipeline: retrospective.pipeline.clone(),
         embedder: inputs.embedder.to_owned(),
         closed_at: inputs.closed_at,
         total: total_timing(inputs.timings),

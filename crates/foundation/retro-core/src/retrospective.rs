@@ -10,6 +10,7 @@ use strum::IntoStaticStr;
 use crate::finding::{CheckedAnswer, Finding};
 use crate::id::{Epoch, MemoryId, Ordinal, Repository, RetrospectiveId, RunId, WorkflowKey};
 use crate::message::{Message, Notice};
+use crate::pipeline::PipelineHashes;
 use crate::policy::Policy;
 use crate::time::add_seconds;
 
@@ -111,6 +112,7 @@ impl WorkflowState {
             last,
             as_of,
             policy: policy.clone(),
+            pipeline: policy.pipeline.as_ref().map(|version| version.hashes().clone()),
             state: RetrospectiveState::Due,
             manual_request: None,
         };
@@ -180,6 +182,10 @@ pub struct Retrospective {
     /// Policy in force when the retrospective was opened, which applies until it ends.
     #[serde(serialize_with = "crate::policy::serialize_stored")]
     pub policy: Policy,
+    /// Version of the pipeline in force when the retrospective was opened, which applies until it ends. `None` if it was
+    /// opened by a program that stored none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline: Option<PipelineHashes>,
     /// Current state.
     pub state: RetrospectiveState,
     /// Request that opened a manual retrospective; `None` for an automatic one.

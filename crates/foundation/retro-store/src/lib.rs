@@ -27,6 +27,7 @@ pub mod metrics;
 pub mod model_calls;
 pub mod object_ref;
 pub mod operator;
+pub mod pipeline;
 pub mod recall;
 pub mod replay;
 pub mod result;
@@ -84,6 +85,7 @@ pub use operator::{
     DatabaseHealth, InvestigationAttempts, MemoryFilter, OperatorStore, RUNS_SEARCHED_MAX,
     RetrospectiveDetail, RetrospectiveRow, RunExposure, RunFilter, RunRow, RunSearch, WorkflowRow,
 };
+pub use pipeline::{PipelineRevert, PipelineStore, PipelineVersionRow};
 pub use recall::{AGENT_CONNECTIONS_MAX, AppliedPresentations, Presentation, RecallStore};
 pub use replay::{
     CancelBatchResult, DiscardResult, IncomingReplay, NewReplayBatch, OutgoingReplay, ReplayBatchItem,

@@ -19,6 +19,7 @@ pub(crate) mod manual;
 pub(crate) mod memory;
 pub(crate) mod metrics;
 pub(crate) mod model_call;
+pub(crate) mod pipeline;
 pub(crate) mod presentation;
 pub(crate) mod replay;
 pub(crate) mod retrospective;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use retro_config::keys::list_keys;
-use retro_config::{Config, Origin, PolicySet};
+use retro_config::{Config, Origin, Pipeline};
 use retro_core::id::Tenant;
 use retro_events::permissions::{BrokerUser, render_nkey_users_file, render_users_file};
 use serde::Serialize;
@@ -58,7 +58,7 @@ pub(crate) fn report_problems(output: Output, problems: &[String]) -> anyhow::Re
 }
 
 fn check_config(config: &Config, output: Output) -> anyhow::Result<Exit> {
-    if let Err(problems) = PolicySet::read_folder(config.pipelines.as_deref()) {
+    if let Err(problems) = Pipeline::read_folder(config.pipelines.as_deref()) {
         return report_problems(output, problems.sentences());
     }
     if let Err(problem) = embedder::check_support(config) {

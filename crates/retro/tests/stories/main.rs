@@ -44,6 +44,7 @@ mod models;
 mod negative_controls;
 mod openapi;
 mod outcomes;
+mod pipelines;
 mod poison;
 mod policy;
 mod printable_output;

@@ -1,5 +1,7 @@
-//! The calls of models of one investigation: what was paid for, and where new answers are stored before they are used.
+//! What an engine that asks a model finds in the database: the prompts of the investigation's pipeline, the calls that were
+//! paid for, and where new answers are stored before they are used.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -17,6 +19,10 @@ pub trait CallJournal: Send + Sync + 'static {
 
     /// Sums what was spent, for the budget.
     async fn load_spending(&self) -> Result<ModelSpending, StoreError>;
+
+    /// Loads the texts of the prompts under which the retrospective was opened, by file name. Returns `None` if none were
+    /// stored, because an earlier version of the program opened it; the shipped ones apply then.
+    async fn load_prompts(&self) -> Result<Option<BTreeMap<String, String>>, StoreError>;
 }
 
 /// The journal of a claimed investigation, in the database.
@@ -37,5 +43,12 @@ impl CallJournal for ClaimJournal {
 
     async fn load_spending(&self) -> Result<ModelSpending, StoreError> {
         self.store.load_model_spending(&self.claim).await
+    }
+
+    async fn load_prompts(&self) -> Result<Option<BTreeMap<String, String>>, StoreError> {
+        let retrospective = &self.claim.retrospective;
+        let Some(version) = &retrospective.pipeline else { return Ok(None) };
+        let stored = self.store.load_pipeline(&retrospective.key.tenant, &version.pipeline).await?;
+        Ok(stored.map(|contents| contents.prompts))
     }
 }

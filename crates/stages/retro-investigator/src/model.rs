@@ -22,10 +22,12 @@ use retro_consumer::run_blocking;
 use retro_core::finding::{InvestigationBrief, InvestigatorAnswer, RawAnswer};
 use retro_core::report::HEURISTICS;
 use retro_model::LanguageModel;
+use retro_pipeline::{PromptProblem, Prompts};
 use retro_store::StoreError;
 use retro_telemetry::metrics::MODEL_INVESTIGATIONS;
 use tracing::{info, warn};
 
+pub use self::answer::answer_schema;
 pub use self::settings::ModelSettings;
 use crate::engine::{Engine, InvestigationTask, run_heuristics};
 use crate::heuristics::judge_run_calls;
@@ -57,13 +59,23 @@ impl ModelEngine {
         let last_problem = task.last_error.as_deref().and_then(|error| error.strip_prefix(UNUSABLE));
         let (brief, found) = (task.brief.clone(), heuristics.findings.clone());
         let last_problem = last_problem.map(str::to_owned);
+        let stored = task.journal.load_prompts().await?;
         // Judging the calls of a long run takes a while.
         let (tools, prompt) = run_blocking(move || {
             let tools = RunTools::new(brief.clone(), &judge_run_calls(&brief.trajectory));
-            let prompt = build_prompt(&brief, &tools, &found, last_problem.as_deref());
+            let prompts = stored.map_or_else(|| Ok(Prompts::default()), |texts| Prompts::from_texts(&texts));
+            let prompt = prompts.map_err(|problems| describe_problems(&problems)).and_then(|prompts| {
+                build_prompt(&prompts, &brief, &tools, &found, last_problem.as_deref())
+                    .map_err(|problem| describe_problems(&[problem]))
+            });
             (tools, prompt)
         })
         .await;
+        let prompt = match prompt {
+            Ok(prompt) => prompt,
+            // The prompts were checked when they were read, with sample facts and by that version of the program.
+            Err(note) => return Ok(ConversationEnd::NotAsked { outcome: "prompt_broken", note }),
+        };
         let conversation = Conversation {
             model: &*self.model,
             settings: &self.settings,
@@ -83,6 +95,11 @@ impl ModelEngine {
         let merged = run_blocking(move || merge_answer(&brief, heuristics, submitted)).await;
         RawAnswer { engine, ..merged }
     }
+}
+
+fn describe_problems(problems: &[PromptProblem]) -> String {
+    let sentences: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    format!("a prompt of the pipeline cannot be used for this run: {}", sentences.join("; "))
 }
 
 #[async_trait]

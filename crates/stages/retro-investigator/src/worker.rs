@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use retro_consumer::{Consumer, HandlerOutcome, PassLoop, Watch, Watchdog, catch_panic, run_blocking};
 use retro_core::calls::{CallCounts, count_calls};
-use retro_core::finding::{InvestigatorAnswer, check_answer};
+use retro_core::finding::InvestigatorAnswer;
 use retro_core::investigate::{NextStage, RetryDecision, decide_next_stage, decide_retry};
 use retro_core::learn::{Mutation, build_batch};
 use retro_core::message::Notice;
@@ -32,6 +32,7 @@ use tracing::{debug, info, warn};
 use crate::brief::{BodyError, BodySources, build_brief, fetch_body};
 use crate::engine::{Engine, InvestigationTask};
 use crate::journal::ClaimJournal;
+use crate::play::conclude;
 use crate::summarizer::Summarizer;
 
 /// Settings of a worker. The defaults are meant for production; tests use shorter times.
@@ -296,16 +297,9 @@ impl Worker {
                     &InvestigatorAnswer::Answered(looked.clone()),
                 )
                 .await?;
-                let mut checked = run_blocking(move || check_answer(&brief, looked)).await;
-                if checked.engine.is_empty() {
-                    checked.engine = self.engine.name().to_owned();
-                }
-                let presented = claim.presented.clone();
-                Ok(AttemptOutcome::Final(if checked.findings.is_empty() && checked.failures.is_empty() {
-                    InvestigationResult::Nothing { checked, presented }
-                } else {
-                    InvestigationResult::Found { checked, presented }
-                }))
+                let (engine, presented) = (self.engine.name(), claim.presented.clone());
+                let result = run_blocking(move || conclude(&brief, looked, engine, presented)).await;
+                Ok(AttemptOutcome::Final(result))
             }
             InvestigatorAnswer::Invalid { reason } => {
                 Ok(AttemptOutcome::Retryable(InvestigationResult::Invalid { reason }))

@@ -19,6 +19,7 @@ pub(crate) fn one(epoch: Epoch, first: Ordinal, last: Ordinal, state: Retrospect
         last,
         as_of: at_hour(0),
         policy: Policy::default(),
+        pipeline: None,
         state,
         manual_request: None,
     }

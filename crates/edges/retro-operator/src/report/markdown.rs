@@ -345,6 +345,9 @@ fn write_policy(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
         "Hash `{}`; similarity judged by `{}`.\n",
         report_view.report.policy_hash, report_view.report.embedder
     )?;
+    if let Some(version) = &report_view.report.pipeline {
+        writeln!(out, "Pipeline `{}`, prompts `{}`.\n", version.pipeline, version.prompts)?;
+    }
     write_table_header(out, &["constant", "value"])?;
     for (key, value) in report_view.policy_constants() {
         write_row(out, &[&key, &value])?;

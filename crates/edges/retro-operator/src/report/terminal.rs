@@ -236,8 +236,11 @@ fn render_effort(report: &Report, columns: u16) -> String {
 fn render_policy(report_view: &ReportView<'_>, columns: u16) -> String {
     let rows = report_view.policy_constants().into_iter().map(|(key, value)| [key, value]).collect();
     let constants = render_table(columns, ["constant", "value"], rows);
+    let pipeline = report_view.report.pipeline.as_ref().map_or_else(String::new, |version| {
+        format!("pipeline {}\nprompts {}\n", version.pipeline, version.prompts)
+    });
     format!(
-        "hash {}\nsimilarity judged by {}\n\n{constants}",
+        "{pipeline}hash {}\nsimilarity judged by {}\n\n{constants}",
         report_view.report.policy_hash, report_view.report.embedder
     )
 }

@@ -38,6 +38,7 @@ fn a_run_is_sampled_replaces_another_or_is_left_out_by_chance() {
         last: 3,
         as_of: "2026-11-20T00:00:00Z".parse().unwrap(),
         policy: Policy::default(),
+        pipeline: None,
         state: RetrospectiveState::Investigating,
         manual_request: None,
     };

@@ -13,6 +13,7 @@ use crate::matching::LessonMatcher;
 use crate::memory::{
     ChangeCause, LedgerFacts, Lesson, Memory, MemoryLedger, MemoryScope, OutcomeReason, Tombstone,
 };
+use crate::pipeline::PipelineHash;
 use crate::policy::Policy;
 use crate::similarity::{ComparedLessons, Embedder, VectorCache};
 use crate::time::add_seconds;
@@ -32,6 +33,8 @@ pub struct WriterFacts {
     pub as_of: Timestamp,
     /// Policy of the retrospective.
     pub policy: Policy,
+    /// Version of the pipeline of the retrospective; `None` if it was opened by a program that stored none.
+    pub pipeline: Option<PipelineHash>,
     /// All living memories of the workflow, and all others that the batch names or that a change in `applied`
     /// refers to. A memory of another workflow is treated as missing, because the lock of that workflow is
     /// not held.
@@ -104,6 +107,7 @@ impl<'e> MemoryWriter<'e> {
             previous_epoch,
             as_of,
             policy,
+            pipeline,
             memories,
             tombstones,
             applied,
@@ -117,6 +121,7 @@ impl<'e> MemoryWriter<'e> {
             LedgerFacts {
                 key,
                 retrospective: Some((retrospective, epoch)),
+                pipeline,
                 as_of,
                 memories,
                 tombstones,

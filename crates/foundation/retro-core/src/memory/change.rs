@@ -10,6 +10,7 @@ use crate::id::{
     ChangeId, Epoch, FeedbackId, MemoryId, MutationId, ProposalId, RemarkKey, RetrospectiveId, RunId,
     Workflow, WorkflowKey, derive_uuid,
 };
+use crate::pipeline::PipelineHash;
 use crate::pull_request::CreditedOutcome;
 use crate::weight::{Weight, WeightDelta};
 
@@ -106,6 +107,9 @@ pub struct Change {
     /// Epoch of the retrospective; `None` for a change made outside a retrospective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
+    /// Version of the pipeline of the retrospective in which the change was made; `None` if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline: Option<PipelineHash>,
     /// Time of the change: the `as_of` of the retrospective or batch, or the writer's clock for other
     /// changes.
     pub at: Timestamp,
@@ -129,7 +133,8 @@ impl Change {
     ) -> Self {
         let id = change_id(key, memory, &cause, effect.kind());
         let (mutation, retrospective, epoch) = (None, None, None);
-        Self { id, memory, cause, effect, mutation, retrospective, epoch, at, reason, with_token: None }
+        let (pipeline, with_token) = (None, None);
+        Self { id, memory, cause, effect, mutation, retrospective, epoch, pipeline, at, reason, with_token }
     }
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Change, ChangeCause, ChangeEffect, Memory, Tombstone, change_id, fold_change};
 use crate::gate::judge_lesson;
 use crate::id::{ChangeId, Epoch, MemoryId, MutationId, RetrospectiveId, RunId, WorkflowKey};
+use crate::pipeline::PipelineHash;
 
 /// Result of applying a batch of mutations.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +102,8 @@ pub(crate) struct LedgerFacts {
     pub(crate) key: WorkflowKey,
     /// Retrospective that requests the mutations, with its epoch; `None` if a review or a run does.
     pub(crate) retrospective: Option<(RetrospectiveId, Epoch)>,
+    /// Version of the pipeline of the retrospective; `None` if there is none.
+    pub(crate) pipeline: Option<PipelineHash>,
     /// Policy time of the batch, and the time of its changes.
     pub(crate) as_of: Timestamp,
     /// Memories that the batch may change.
@@ -125,6 +128,7 @@ pub(crate) enum OutcomeReason {
 pub(crate) struct MemoryLedger {
     key: WorkflowKey,
     retrospective: Option<(RetrospectiveId, Epoch)>,
+    pipeline: Option<PipelineHash>,
     as_of: Timestamp,
     memories: BTreeMap<MemoryId, Memory>,
     live_tombstones: Vec<Tombstone>,
@@ -147,7 +151,7 @@ impl MemoryLedger {
         mutations: impl Iterator<Item = (MutationId, MutationSummary)>,
         outcome_reason: OutcomeReason,
     ) -> Self {
-        let LedgerFacts { key, retrospective, as_of, memories, tombstones, applied } = facts;
+        let LedgerFacts { key, retrospective, pipeline, as_of, memories, tombstones, applied } = facts;
         let (live_tombstones, expired): (Vec<_>, Vec<_>) =
             tombstones.into_iter().partition(|tombstone| tombstone.until > as_of);
         let outcomes = mutations
@@ -156,6 +160,7 @@ impl MemoryLedger {
         Self {
             key,
             retrospective,
+            pipeline,
             as_of,
             memories,
             live_tombstones,
@@ -210,6 +215,7 @@ impl MemoryLedger {
             mutation: Some(self.outcomes[row].mutation),
             retrospective: self.retrospective.map(|(id, _)| id),
             epoch: self.retrospective.map(|(_, epoch)| epoch),
+            pipeline: self.pipeline.clone(),
             ..Change::new(&self.key, memory, cause, effect, reason.clone(), self.as_of)
         };
         if self.applied.contains(&change.id) || self.made.contains(&change.id) {

@@ -58,6 +58,7 @@ pub(crate) fn closing_facts(world: &World) -> ClosingFacts {
             last: 10,
             as_of: start_time(),
             policy: world.policy.clone(),
+            pipeline: None,
             state: RetrospectiveState::Settling,
             manual_request: None,
         },

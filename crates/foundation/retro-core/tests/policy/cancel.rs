@@ -18,6 +18,7 @@ fn retrospective_over(epoch: Epoch, first: u64, last: u64) -> Retrospective {
         last,
         as_of: start_time(),
         policy: Policy::default(),
+        pipeline: None,
         state: RetrospectiveState::Investigating,
         manual_request: None,
     }

@@ -35,6 +35,7 @@ pub(crate) fn closing_facts(world: &World, counted: u64, investigations: Vec<Inv
         last: 10,
         as_of: start_time(),
         policy: world.policy.clone(),
+        pipeline: None,
         state: RetrospectiveState::Settling,
         manual_request: None,
     };

@@ -329,6 +329,7 @@ fn verdicts_on_rules_are_credited_only_in_their_rule_scope() {
         last: 10,
         as_of: start_time(),
         policy: Policy::default(),
+        pipeline: None,
         state: RetrospectiveState::Settling,
         manual_request: None,
     };

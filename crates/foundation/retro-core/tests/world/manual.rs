@@ -41,6 +41,7 @@ impl World {
             last: 0,
             as_of: self.now,
             policy: self.policy.clone(),
+            pipeline: None,
             state: RetrospectiveState::Settling,
             manual_request: Some(ManualRequest {
                 request,

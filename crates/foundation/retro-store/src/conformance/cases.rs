@@ -87,6 +87,11 @@ macro_rules! conformance {
                 spending_is_summed_by_investigation_retrospective_and_day
                 calls_are_purged_with_the_journals
             }
+            pipelines {
+                a_version_is_stored_with_the_first_retrospective_under_it
+                a_version_has_what_became_of_its_memories
+                a_revert_is_recorded_with_its_person
+            }
             close {
                 closing_stores_changes_memories_report_and_messages_together
                 the_memories_are_the_fold_of_the_changes

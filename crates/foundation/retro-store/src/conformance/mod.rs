@@ -35,6 +35,7 @@ pub mod metrics;
 pub mod model_calls;
 pub mod operator;
 pub mod outcomes;
+pub mod pipelines;
 pub mod prompts;
 pub mod recall;
 pub mod replay;

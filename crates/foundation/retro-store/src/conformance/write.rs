@@ -171,6 +171,7 @@ pub(super) async fn hold_memory(scenario: &Scenario<'_>, id: MemoryId) {
             mutation: None,
             retrospective: None,
             epoch: None,
+            pipeline: None,
             at: time_at(15),
             reason: why.to_owned(),
             with_token: None,

@@ -168,7 +168,7 @@ instruments! {
     /// Current pause of the circuit breaker in front of the language model; 0 while it answers.
     MODEL_CIRCUIT_OPEN: Gauge[] = "retro.model.circuit_open", "s";
     /// Investigations for which a language model is configured: with the model, or by the heuristics alone because it was
-    /// unavailable or over_budget.
+    /// unavailable or over_budget, or because its prompt could not be rendered (prompt_broken).
     MODEL_INVESTIGATIONS: Counter["retro.outcome"] = "retro.model.investigations", "{investigation}";
 
     /// GitHub webhooks by outcome: accepted, ping, ignored (an unused event or action), incomplete (a required

@@ -5,9 +5,10 @@ use retro_core::attribution::Attribution;
 use retro_core::id::{RetrospectiveId, Tenant};
 use retro_fault::Label;
 use retro_store::{AuditAction, AuditRow, AuditStore, Result};
+use sqlx::Transaction;
 use uuid::Uuid;
 
-use super::dialect::{Connection, OnTable, Store, bind_rows, now_ms, rows_table, storable_text};
+use super::dialect::{Connection, Database, OnTable, Store, bind_rows, now_ms, rows_table, storable_text};
 use super::open::commit;
 use crate::rows::attribution::{parse_token, token_column};
 use crate::rows::audit::AuditSubject;
@@ -25,8 +26,13 @@ impl AuditStore for Store {
     ) -> Result<()> {
         let mut transaction = self.begin_write().await?;
         record_dead_letter_actions(&mut transaction, tenant, subjects, action, act, detail).await?;
-        commit(transaction, Label::AuditCommit).await
+        commit_audit(transaction).await
     }
+}
+
+/// Commits a transaction that only records what a person did.
+pub(crate) async fn commit_audit(transaction: Transaction<'_, Database>) -> Result<()> {
+    commit(transaction, Label::AuditCommit).await
 }
 
 /// Appends one audit row per dead letter for an action.

@@ -80,6 +80,7 @@ async fn load_writer_facts(
         previous_epoch: find_previous_epoch(connection, retrospective).await?,
         as_of: retrospective.as_of,
         policy: retrospective.policy.clone(),
+        pipeline: retrospective.pipeline.as_ref().map(|version| version.pipeline.clone()),
         memories: list_living_and_named(connection, key, &named).await?,
         tombstones: list_tombstones(connection, key).await?,
         applied,

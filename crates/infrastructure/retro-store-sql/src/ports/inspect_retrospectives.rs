@@ -90,7 +90,7 @@ async fn list_epochs(
     last: i64,
 ) -> Result<Vec<RetrospectiveRecord>> {
     const LOAD: &str = "
-        SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample, request
+        SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, pipeline, prompts, state, sample, request
         FROM retrospectives
         WHERE tenant = $1 AND workflow = $2 AND epoch > 0 AND epoch > $3 AND epoch <= $4 ORDER BY epoch DESC";
     sqlx::query_as(LOAD)
@@ -106,7 +106,7 @@ async fn list_epochs(
 async fn list_manual(connection: &mut Connection, key: &WorkflowKey) -> Result<Vec<RetrospectiveRecord>> {
     // The numbers of manual retrospectives count down from -1.
     const LOAD: &str = "
-        SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample, request
+        SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, pipeline, prompts, state, sample, request
         FROM retrospectives WHERE tenant = $1 AND workflow = $2 AND epoch < 0 ORDER BY epoch LIMIT $3";
     sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())

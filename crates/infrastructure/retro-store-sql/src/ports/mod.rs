@@ -40,6 +40,7 @@ mod operator;
 mod outbox;
 mod outcome;
 mod pending_presentations;
+mod pipeline;
 mod presentations;
 mod pull_request_facts;
 mod recall;

@@ -240,7 +240,7 @@ impl OperatorStore for Store {
         limit: u32,
     ) -> Result<Vec<RetrospectiveRow>> {
         const LOAD: &str = concat!(
-            "SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample,
+            "SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, pipeline, prompts, state, sample,
                 request,
                 (SELECT count(*) FROM investigations AS one
                  WHERE one.tenant = whole.tenant AND one.retrospective = whole.id AND one.result IS NOT NULL)

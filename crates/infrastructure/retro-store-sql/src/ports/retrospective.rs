@@ -6,7 +6,7 @@ use retro_core::sample::Sample;
 use retro_store::Result;
 
 use super::dialect::{Connection, OnTable, ROW_LOCKS, Store, bind_rows, least, now_ms, rows_table};
-use super::lock;
+use super::{lock, pipeline};
 use crate::rows::retrospective::RetrospectiveRecord;
 use crate::rows::trace;
 use crate::{at, format_policy_time, to_i64, to_json};
@@ -18,7 +18,7 @@ pub(crate) async fn find_retrospective(
     id: RetrospectiveId,
 ) -> Result<Option<(Retrospective, Option<Sample>)>> {
     const LOAD: &str = "
-        SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample,
+        SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, pipeline, prompts, state, sample,
             request
         FROM retrospectives WHERE tenant = $1 AND id = $2";
     let row: Option<RetrospectiveRecord> = sqlx::query_as(LOAD)
@@ -52,8 +52,9 @@ pub(crate) async fn load_locked(
 pub(crate) async fn insert_opened(connection: &mut Connection, opened: &[&Retrospective]) -> Result<()> {
     const OPEN: &str = concat!(
         "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
-             state, trace, opened_ms, state_ms)
-         SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state,
+             pipeline, prompts, state, trace, opened_ms, state_ms)
+         SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, pipeline, prompts,
+             state,
              -- It continues the run that filled its window; a window that was claimed before is only linked to it, and
              -- continues whatever opened it again.
              CASE WHEN EXISTS (SELECT 1 FROM retrospectives AS before
@@ -70,7 +71,7 @@ pub(crate) async fn insert_opened(connection: &mut Connection, opened: &[&Retros
         " FROM ",
         rows_table!(
             "new", "$2" "tenant", "$3" "id", "$4" "workflow", "$5" "epoch", "$6" "first_ordinal",
-            "$7" "last_ordinal", "$8" "as_of", "$9" "policy", "$10" "state"
+            "$7" "last_ordinal", "$8" "as_of", "$9" "policy", "$10" "pipeline", "$11" "prompts", "$12" "state"
         ),
         " ORDER BY place"
     );
@@ -80,6 +81,7 @@ pub(crate) async fn insert_opened(connection: &mut Connection, opened: &[&Retros
     for retrospective in opened {
         assign_ordinals(connection, retrospective).await?;
     }
+    pipeline::record_versions(connection, opened).await?;
     let query = sqlx::query(OPEN).bind(trace::current_trace());
     let query = bind_rows!(query, opened, |one| [
         one.key.tenant.as_str(),
@@ -90,6 +92,8 @@ pub(crate) async fn insert_opened(connection: &mut Connection, opened: &[&Retros
         to_i64(one.last),
         format_policy_time(one.as_of),
         to_json(&one.policy),
+        one.pipeline.as_ref().map(|version| version.pipeline.as_str()),
+        one.pipeline.as_ref().map(|version| version.prompts.as_str()),
         one.state.as_str(),
     ]);
     let done = query.execute(connection).await.on_table("retrospectives")?;
@@ -157,15 +161,16 @@ async fn assign_ordinals(connection: &mut Connection, retrospective: &Retrospect
 pub(crate) async fn insert_manual(connection: &mut Connection, manual: &Retrospective) -> Result<()> {
     const OPEN: &str = concat!(
         "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
-             state, request, trace, opened_ms, state_ms)
+             pipeline, prompts, state, request, trace, opened_ms, state_ms)
          SELECT $1, $2, $3, ",
         least!(),
-        "(coalesce(min(epoch), 0), 0) - 1, 0, 0, $4, $5, $6, $7, $8, ",
+        "(coalesce(min(epoch), 0), 0) - 1, 0, 0, $4, $5, $9, $10, $6, $7, $8, ",
         now_ms!(),
         ", ",
         now_ms!(),
         " FROM retrospectives WHERE tenant = $1 AND workflow = $3"
     );
+    pipeline::record_versions(connection, &[manual]).await?;
     let done = sqlx::query(OPEN)
         .bind(manual.key.tenant.as_str())
         .bind(manual.id.to_string())
@@ -175,6 +180,8 @@ pub(crate) async fn insert_manual(connection: &mut Connection, manual: &Retrospe
         .bind(manual.state.as_str())
         .bind(to_json(&manual.manual_request))
         .bind(trace::current_trace())
+        .bind(manual.pipeline.as_ref().map(|version| version.pipeline.as_str()))
+        .bind(manual.pipeline.as_ref().map(|version| version.prompts.as_str()))
         .execute(connection)
         .await
         .on_table("retrospectives")?;

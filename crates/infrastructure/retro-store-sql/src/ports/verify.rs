@@ -67,7 +67,7 @@ impl VerifyStore for Store {
         limit: u32,
     ) -> Result<RetrospectivePage> {
         const LOAD: &str = "
-            SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample, request,
+            SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, pipeline, prompts, state, sample, request,
                 (SELECT report FROM reports
                  WHERE reports.tenant = whole.tenant AND reports.retrospective = whole.id) AS report
             FROM retrospectives AS whole WHERE (tenant, workflow, epoch) > ($1, $2, $3)

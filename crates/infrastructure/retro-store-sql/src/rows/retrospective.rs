@@ -1,5 +1,6 @@
 //! Converts rows of `retrospectives`.
 
+use retro_core::pipeline::PipelineHashes;
 use retro_core::retrospective::{ManualRequest, Retrospective};
 use retro_core::sample::Sample;
 use retro_store::{Result, RetrospectiveRow};
@@ -17,6 +18,8 @@ pub(crate) struct RetrospectiveRecord {
     last_ordinal: i64,
     as_of: String,
     policy: String,
+    pipeline: Option<String>,
+    prompts: Option<String>,
     state: String,
     sample: Option<String>,
     request: Option<String>,
@@ -44,12 +47,22 @@ impl RetrospectiveRecord {
             last: place.parse_unsigned(self.last_ordinal)?,
             as_of: at("retrospectives.as_of", &self.id).parse(&self.as_of)?,
             policy: at("retrospectives.policy", &self.id).parse_json(&self.policy)?,
+            pipeline: self.pipeline_hashes()?,
             state: at("retrospectives.state", &self.id).parse_enum(&self.state)?,
             manual_request: asked,
         };
         let sample =
             self.sample.as_deref().map(|text| at("retrospectives.sample", &self.id).parse_json(text));
         Ok((retrospective, sample.transpose()?))
+    }
+
+    fn pipeline_hashes(&self) -> Result<Option<PipelineHashes>> {
+        let (Some(pipeline), Some(prompts)) = (&self.pipeline, &self.prompts) else { return Ok(None) };
+        let parse = |column: &'static str, text: &str| at(column, &self.id).parse(text);
+        Ok(Some(PipelineHashes {
+            pipeline: parse("retrospectives.pipeline", pipeline)?,
+            prompts: parse("retrospectives.prompts", prompts)?,
+        }))
     }
 }
 

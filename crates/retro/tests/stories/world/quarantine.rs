@@ -21,6 +21,7 @@ pub(crate) async fn hold_memory(store: &dyn Store, tenant: &Tenant, id: MemoryId
             mutation: None,
             retrospective: None,
             epoch: None,
+            pipeline: None,
             at: memory.changed_at,
             reason: why,
             with_token: None,

@@ -108,7 +108,7 @@ struct SubmittedQuote {
 }
 
 /// Returns the JSON Schema of the answer, without references, which not every provider follows.
-pub(super) fn answer_schema() -> Value {
+pub fn answer_schema() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;

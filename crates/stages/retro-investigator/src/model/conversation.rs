@@ -41,7 +41,7 @@ pub(super) enum ConversationEnd {
     Submitted(SubmittedAnswer),
     /// The model gave no answer that can be used, for this reason.
     Unusable(String),
-    /// The model was not asked to the end: `unavailable` or `over_budget`.
+    /// The model was not asked to the end: `unavailable`, `over_budget` or `prompt_broken`.
     NotAsked {
         /// Outcome, as it is measured.
         outcome: &'static str,

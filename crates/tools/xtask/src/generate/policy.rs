@@ -5,6 +5,7 @@ use anyhow::Result;
 use retro_config::keys::list_keys;
 use retro_config::policy_set::PolicyFile;
 use retro_core::policy::Policy;
+use retro_pipeline::PromptName;
 
 use super::generated_file::GeneratedFile;
 use super::{commented_toml, reference, schema};
@@ -38,17 +39,55 @@ in [pipeline.schema.json](pipeline.schema.json). Besides the bounds below, `inje
 
 ";
 
-/// Generates the three files from the policy type.
+const PROMPTS_HEAD: &str = "
+## Prompts
+
+Files in `prompts/`, templates of [minijinja](https://docs.rs/minijinja) without filters: `{{ facts }}` places a variable,
+`{% if question %} … {% endif %}` keeps what stands around one that is empty. A file has at most 32 KiB.
+
+| file | variable | |
+|---|---|---|
+";
+
+/// Generates the files from the policy type.
 pub(super) fn generate_policy_files() -> Result<Vec<GeneratedFile>> {
     let keys = list_keys::<Policy>();
     let file = format!("{FILE_HEAD}{}", commented_toml::render_keys(&keys)?);
-    let reference = format!("{REFERENCE_HEAD}{}", reference::render_table(&keys));
+    let reference = format!("{REFERENCE_HEAD}{}{}", reference::render_table(&keys), render_prompts());
     let schema = schema::render_schema::<PolicyFile>("pipeline.toml")?;
     Ok(vec![
         GeneratedFile { path: "pipelines/retrospective/pipeline.toml", text: file },
         GeneratedFile { path: "pipelines/retrospective/reference.md", text: reference },
         GeneratedFile { path: "pipelines/retrospective/pipeline.schema.json", text: schema },
+        GeneratedFile {
+            path: "pipelines/retrospective/schemas/submit_findings.json",
+            text: render_answer_schema()?,
+        },
     ])
+}
+
+/// Renders the prompts with their variables.
+fn render_prompts() -> String {
+    let mut text = PROMPTS_HEAD.to_owned();
+    for prompt in PromptName::ALL {
+        let variables = prompt.variables();
+        if variables.is_empty() {
+            text.push_str(&format!("| `{}` | none | The same for every run. |\n", prompt.file_name()));
+        }
+        for variable in variables {
+            text.push_str(&format!(
+                "| `{}` | `{}` | {} |\n",
+                prompt.file_name(),
+                variable.name,
+                variable.doc
+            ));
+        }
+    }
+    text
+}
+
+fn render_answer_schema() -> Result<String> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(&retro_investigator::answer_schema())?))
 }
 
 #[cfg(test)]

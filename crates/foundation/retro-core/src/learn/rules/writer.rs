@@ -102,7 +102,15 @@ impl<'e> RuleWriter<'e> {
         let of_repository = |memory: &Memory| is_in_repository(&memory.scope, &repo);
         let memories = memories.into_iter().filter(of_repository).map(|memory| (memory.id, memory)).collect();
         let ledger = MemoryLedger::open(
-            LedgerFacts { key: rule_scope, retrospective: None, as_of, memories, tombstones, applied },
+            LedgerFacts {
+                key: rule_scope,
+                retrospective: None,
+                pipeline: None,
+                as_of,
+                memories,
+                tombstones,
+                applied,
+            },
             batch.iter().map(|mutation| (mutation.id, mutation.request.summarize())),
             OutcomeReason::Joined,
         );

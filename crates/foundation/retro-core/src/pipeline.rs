@@ -1,0 +1,195 @@
+//! Version of a pipeline: the policy and the prompts by which a retrospective learns, named by what they say.
+//!
+//! A version is the hash of what takes effect, not of how it is written: a comment makes no new version, and a program whose
+//! built-in prompt differs does. So what memories did can be compared version by version, however the folder was edited.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::canonical::content_hash;
+
+/// Number of digits of a hash that are shown to people.
+const SHORT_DIGITS: usize = 12;
+/// Number of digits of a SHA-256.
+const HASH_DIGITS: usize = 64;
+
+/// SHA-256 of a pipeline or of its prompts, in hexadecimal.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PipelineHash(String);
+
+/// Error for a text that is no SHA-256 in hexadecimal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no hash; it must have 64 digits 0-9 and a-f")]
+pub struct PipelineHashError(String);
+
+impl PipelineHash {
+    fn of_value(value: &Value) -> Self {
+        Self(content_hash(value))
+    }
+
+    /// Returns the hash in hexadecimal.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the first digits, as people are shown them.
+    pub fn short(&self) -> &str {
+        &self.0[..SHORT_DIGITS]
+    }
+}
+
+impl fmt::Display for PipelineHash {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl FromStr for PipelineHash {
+    type Err = PipelineHashError;
+    fn from_str(text: &str) -> Result<Self, PipelineHashError> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let valid = text.len() == HASH_DIGITS && text.bytes().all(is_digit);
+        if valid { Ok(Self(text.to_owned())) } else { Err(PipelineHashError(text.to_owned())) }
+    }
+}
+
+impl TryFrom<String> for PipelineHash {
+    type Error = PipelineHashError;
+    fn try_from(text: String) -> Result<Self, PipelineHashError> {
+        text.parse()
+    }
+}
+
+impl From<PipelineHash> for String {
+    fn from(hash: PipelineHash) -> Self {
+        hash.0
+    }
+}
+
+/// Everything that a pipeline says, and the files in which its author said it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PipelineContents {
+    /// Values of the policy that apply to every workflow, in the stored form of [`crate::policy::Policy::stored_value`].
+    pub policy: Value,
+    /// Effective policies of the workflows with values of their own, by name.
+    pub workflows: BTreeMap<String, Value>,
+    /// Effective text of each prompt, by file name.
+    pub prompts: BTreeMap<String, String>,
+    /// Hashes of the schemas by which answers of a model are read, by file name.
+    pub schemas: BTreeMap<String, String>,
+    /// Files of the folder, by path within it; empty if the built-in pipeline applies. No part of the version.
+    pub files: BTreeMap<String, String>,
+}
+
+impl PipelineContents {
+    /// Returns the hash of the pipeline, and the hash of its prompts alone.
+    pub fn hashes(&self) -> PipelineHashes {
+        let Self { policy, workflows, prompts, schemas, files: _ } = self;
+        PipelineHashes {
+            pipeline: PipelineHash::of_value(&json!({
+                "policy": policy, "workflows": workflows, "prompts": prompts, "schemas": schemas,
+            })),
+            prompts: PipelineHash::of_value(&json!(prompts)),
+        }
+    }
+}
+
+/// Hashes that name the version of a pipeline in reports and changes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct PipelineHashes {
+    /// SHA-256 of policy, prompts and schemas.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub pipeline: PipelineHash,
+    /// SHA-256 of the prompts alone: the prompt version.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub prompts: PipelineHash,
+}
+
+impl fmt::Display for PipelineHashes {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} (prompts {})", self.pipeline.short(), self.prompts.short())
+    }
+}
+
+/// Version of a pipeline as it was read: its hashes, and what it says. Equal hashes are equal versions.
+#[derive(Debug, Clone)]
+pub struct PipelineVersion {
+    hashes: PipelineHashes,
+    contents: Arc<PipelineContents>,
+    loaded_from: Arc<str>,
+}
+
+impl PipelineVersion {
+    /// Names the version of a pipeline that was read from a folder; `loaded_from` is empty for the built-in one.
+    pub fn new(contents: PipelineContents, loaded_from: &str) -> Self {
+        Self { hashes: contents.hashes(), contents: Arc::new(contents), loaded_from: loaded_from.into() }
+    }
+
+    /// Returns the hashes.
+    pub const fn hashes(&self) -> &PipelineHashes {
+        &self.hashes
+    }
+
+    /// Returns the folder from which the pipeline was read; empty for the built-in one.
+    pub fn loaded_from(&self) -> &str {
+        &self.loaded_from
+    }
+
+    /// Returns what the pipeline says.
+    pub fn contents(&self) -> &PipelineContents {
+        &self.contents
+    }
+}
+
+impl PartialEq for PipelineVersion {
+    fn eq(&self, other: &Self) -> bool {
+        self.hashes == other.hashes
+    }
+}
+
+impl Eq for PipelineVersion {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_what_a_pipeline_says_and_not_how_it_is_written() {
+        let base = PipelineContents { policy: json!({"threshold_runs": 10}), ..PipelineContents::default() };
+        let written = |text: &str| PipelineContents {
+            files: [("pipeline.toml".to_owned(), text.to_owned())].into(),
+            ..base.clone()
+        };
+        let version = |contents| PipelineVersion::new(contents, "");
+        assert_eq!(version(written("[policy]")), version(written("# a comment\n[policy]")));
+        let prompt =
+            PipelineContents { prompts: [("run.md".to_owned(), "x".to_owned())].into(), ..base.clone() };
+        let hashes = version(prompt).hashes().clone();
+        assert_ne!(hashes.pipeline, base.hashes().pipeline);
+        assert_ne!(hashes.prompts, base.hashes().prompts);
+        let workflow = PipelineContents { workflows: [("a".to_owned(), json!({}))].into(), ..base.clone() };
+        assert_ne!(workflow.hashes().pipeline, base.hashes().pipeline);
+        assert_eq!(
+            workflow.hashes().prompts,
+            base.hashes().prompts,
+            "the prompt version is that of the prompts"
+        );
+    }
+
+    #[test]
+    fn only_a_sha_256_is_a_hash() {
+        let hash = PipelineContents::default().hashes().pipeline;
+        assert_eq!(hash.as_str().parse(), Ok(hash.clone()));
+        assert_eq!(hash.short().len(), 12);
+        for text in ["", "abc", &"g".repeat(64), &"A".repeat(64)] {
+            assert!(text.parse::<PipelineHash>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The prompts of the pipeline of retrospectives, and their variables.
+
+/// A prompt of a pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PromptName {
+    /// Instructions to the model, the same for every run, so that a provider can cache them.
+    System,
+    /// First message about one run.
+    Run,
+}
+
+/// A variable of a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PromptVariable {
+    /// Name of the variable.
+    pub name: &'static str,
+    /// What it holds.
+    pub doc: &'static str,
+    /// `true` if it may be empty, so that `{% if … %}` skips what stands around it.
+    pub may_be_empty: bool,
+}
+
+const fn always(name: &'static str, doc: &'static str) -> PromptVariable {
+    PromptVariable { name, doc, may_be_empty: false }
+}
+
+const fn sometimes(name: &'static str, doc: &'static str) -> PromptVariable {
+    PromptVariable { name, doc, may_be_empty: true }
+}
+
+const RUN_VARIABLES: &[PromptVariable] = &[
+    always(
+        "facts",
+        "Outcome, task, repository and prompt version of the run, and the agent's remarks about its steps.",
+    ),
+    always("steps", "Steps of the run, each with its turns and how many calls it has and how many failed."),
+    always("failing_calls", "Calls that seem to have failed, shortened."),
+    always("heuristic_findings", "What the heuristics found in the run."),
+    always("memories", "Memories that the agent was given, with weights."),
+    always("earlier_findings", "What was found in the earlier runs of the retrospective."),
+    sometimes("question", "Question of a person. Empty unless one is asked."),
+    sometimes(
+        "earlier_answers",
+        "Answers to the question about the earlier runs. Empty unless a question is asked.",
+    ),
+    sometimes(
+        "last_problem",
+        "Why the last answer about this run could not be used. Empty unless one could not.",
+    ),
+];
+
+impl PromptName {
+    /// All prompts.
+    pub const ALL: &'static [Self] = &[Self::System, Self::Run];
+
+    /// Returns the name of the file, below `prompts/`.
+    pub const fn file_name(self) -> &'static str {
+        match self {
+            Self::System => "system.md",
+            Self::Run => "run.md",
+        }
+    }
+
+    /// Finds a prompt by the name of its file.
+    pub fn find_by_file(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|one| one.file_name() == name)
+    }
+
+    /// Returns the shipped text.
+    pub const fn shipped_text(self) -> &'static str {
+        match self {
+            Self::System => include_str!("../../../../pipelines/retrospective/prompts/system.md"),
+            Self::Run => include_str!("../../../../pipelines/retrospective/prompts/run.md"),
+        }
+    }
+
+    /// Returns the variables that the prompt may use. The instructions have none: they are the same for every run.
+    pub const fn variables(self) -> &'static [PromptVariable] {
+        match self {
+            Self::System => &[],
+            Self::Run => RUN_VARIABLES,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The checked texts of all prompts of a pipeline.
+
+use std::collections::BTreeMap;
+
+use crate::name::PromptName;
+use crate::problem::PromptProblem;
+use crate::template;
+
+/// Texts of all prompts of a pipeline, each of which has been checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompts(BTreeMap<PromptName, String>);
+
+impl Default for Prompts {
+    /// Returns the shipped prompts.
+    fn default() -> Self {
+        Self::from_texts(&BTreeMap::new()).expect("the shipped prompts are checked by a test")
+    }
+}
+
+impl Prompts {
+    /// Checks the texts of prompts, by file name; a prompt without a text has the shipped one. Fails with all mistakes,
+    /// at most one for each prompt.
+    pub fn from_texts(texts: &BTreeMap<String, String>) -> Result<Self, Vec<PromptProblem>> {
+        let (mut checked, mut problems) = (BTreeMap::new(), Vec::new());
+        for prompt in PromptName::ALL.iter().copied() {
+            let text = texts.get(prompt.file_name()).map_or(prompt.shipped_text(), String::as_str);
+            match template::check_template(prompt, text) {
+                Ok(()) => {
+                    checked.insert(prompt, text.to_owned());
+                }
+                Err(problem) => problems.push(problem),
+            }
+        }
+        if problems.is_empty() { Ok(Self(checked)) } else { Err(problems) }
+    }
+
+    /// Returns the text of a prompt.
+    pub fn text(&self, prompt: PromptName) -> &str {
+        &self.0[&prompt]
+    }
+
+    /// Returns all texts, by file name.
+    pub fn texts(&self) -> BTreeMap<String, String> {
+        self.0.iter().map(|(prompt, text)| (prompt.file_name().to_owned(), text.clone())).collect()
+    }
+
+    /// Renders a prompt. A variable that `facts` lacks is empty. Fails if the result is too large or the template breaks on
+    /// these facts.
+    pub fn render(
+        &self,
+        prompt: PromptName,
+        facts: &BTreeMap<&'static str, String>,
+    ) -> Result<String, PromptProblem> {
+        template::render_template(prompt, self.text(prompt), facts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::template::PROMPT_BYTES_MAX;
+
+    fn with_run(text: &str) -> Result<Prompts, Vec<PromptProblem>> {
+        Prompts::from_texts(&[("run.md".to_owned(), text.to_owned())].into())
+    }
+
+    fn problem_of(text: &str) -> String {
+        let problems = with_run(text).expect_err(text);
+        assert_eq!(problems.len(), 1);
+        problems[0].to_string()
+    }
+
+    fn facts() -> BTreeMap<&'static str, String> {
+        [("facts", "<data facts 1>\nThe run.\n</data 1>".to_owned())].into()
+    }
+
+    #[test]
+    fn the_shipped_prompts_are_valid_and_use_every_variable() {
+        let prompts = Prompts::default();
+        for prompt in PromptName::ALL {
+            for variable in prompt.variables() {
+                assert!(
+                    prompts.text(*prompt).contains(&format!("{{{{ {} }}}}", variable.name)),
+                    "{variable:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_mistake_has_its_file_its_line_and_what_to_do() {
+        for (text, expected) in [
+            ("a\n{{ fatcs }}", "run.md:2: unknown variable `fatcs`; did you mean `facts`?"),
+            ("a\n\n{% if facts %}x", "run.md:3: "),
+            ("{{ facts | upper }}", "run.md:1: "),
+            ("{% include \"other.md\" %}", "run.md:1: "),
+            ("", "run.md:1: the prompt is empty; delete the file to have the shipped one"),
+            ("{% for i in [1, 2] %}{% for j in [1, 2] %}", "run.md:1: "),
+            ("a\nb \u{E000}", "run.md:2: has the character U+E000, which is reserved"),
+        ] {
+            let found = problem_of(text);
+            assert!(found.starts_with(expected), "{text:?}: {found}");
+        }
+        let long = problem_of(&"x".repeat(PROMPT_BYTES_MAX + 1));
+        assert!(long.contains("32769 bytes; at most 32768 are allowed"), "{long}");
+        let system =
+            Prompts::from_texts(&[("system.md".to_owned(), "{{ facts }}".to_owned())].into()).unwrap_err();
+        assert!(
+            system[0].to_string().contains("the prompt is the same for every run and has no variables"),
+            "{system:?}"
+        );
+    }
+
+    #[test]
+    fn variables_and_conditions_are_filled_in() {
+        let prompts = with_run(
+            "Run:\n{{ facts }}\n{% if question %}Asked: {{ question }}{% else %}Nobody asks.{% endif %}",
+        )
+        .unwrap();
+        let rendered = prompts.render(PromptName::Run, &facts()).unwrap();
+        assert_eq!(rendered, "Run:\n<data facts 1>\nThe run.\n</data 1>\nNobody asks.");
+        let asked = [("question", "Why?".to_owned())].into();
+        assert_eq!(prompts.render(PromptName::Run, &asked).unwrap(), "Run:\n\nAsked: Why?");
+    }
+
+    #[test]
+    fn a_template_cannot_cut_a_variable_or_read_it() {
+        for text in [
+            "{{ facts[16:] }}",
+            "{{ (\"\" ~ facts)[1:] }}",
+            "{{ (\"\" ~ facts)[:1] }}",
+            "{% for c in facts %}{{ c }}{% endfor %}",
+            "{% for c in \"\" ~ facts %}{{ c }} {% endfor %}",
+            "{{ facts.turns }}",
+        ] {
+            assert!(with_run(text).is_err(), "{text}");
+        }
+        // Comparing sees the placeholder and never the text.
+        let compared =
+            with_run("{% if \"The run.\" in (\"\" ~ facts) %}secret{% else %}opaque{% endif %}").unwrap();
+        assert_eq!(compared.render(PromptName::Run, &facts()).unwrap(), "opaque");
+    }
+
+    #[test]
+    fn time_memory_and_result_are_bounded() {
+        let doubled =
+            "{% set x = \"0123456789abcdef\" %}".to_owned() + &"{% set x = x ~ x %}".repeat(60) + "{{ x }}";
+        let endless = "{% for a in [1,2,3,4,5,6,7,8] %}".repeat(12) + "x" + &"{% endfor %}".repeat(12);
+        let repeated = "{{ facts }}".repeat(2000);
+        for text in [doubled, endless] {
+            assert!(with_run(&text).is_err(), "{}", &text[..40]);
+        }
+        let prompts = with_run(&repeated).unwrap();
+        let large = [("facts", "x".repeat(2000))].into();
+        let problem = prompts.render(PromptName::Run, &large).unwrap_err();
+        assert!(problem.to_string().contains("more than 524288 bytes"), "{problem}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_template_makes_the_program_panic(text in ".{0,200}", inner in "[a-z0-9 ~+*%\\[\\]()\"|.:{}#-]{0,40}") {
+            for text in [text.clone(), format!("{{{{{inner}}}}}"), format!("{{%{inner}%}}{text}")] {
+                if let Ok(prompts) = with_run(&text) {
+                    let _ = prompts.render(PromptName::Run, &facts());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Reads the file of a case.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use retro_config::Problems;
+use retro_config::document::read_document;
+use retro_core::id::{Step, Workflow};
+use retro_core::run::RunOutcome;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::expectation::Expectation;
+
+/// A case, with its place.
+#[derive(Debug)]
+pub(crate) struct CaseFile {
+    pub(super) path: PathBuf,
+    text: String,
+    pub(super) case: Case,
+}
+
+/// Content of the file of a case.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Case {
+    /// What the case tells, in one sentence.
+    story: String,
+    /// Workflow of the runs, for a pipeline with values of single workflows.
+    #[serde(default)]
+    pub(super) workflow: Option<Workflow>,
+    /// Runs by name. Each use of a name is a run of its own.
+    #[serde(default)]
+    pub(super) run: BTreeMap<String, CaseRun>,
+    /// Retrospectives, one after the other.
+    #[serde(default)]
+    pub(super) retrospective: Vec<CaseRetrospective>,
+}
+
+/// A run, as a case tells it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct CaseRun {
+    pub(super) outcome: Option<RunOutcome>,
+    pub(super) step: Option<Step>,
+    pub(super) task: Option<String>,
+    pub(super) user: Option<String>,
+    pub(super) repo: Option<String>,
+    /// What the user said first.
+    pub(super) message: Option<String>,
+    pub(super) calls: Vec<CaseCall>,
+    /// Answers of a language model, one after the other: the arguments of `submit_findings`. Without any, only the heuristics
+    /// investigate.
+    pub(super) model: Vec<toml::Table>,
+}
+
+/// A call of a tool.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CaseCall {
+    pub(super) tool: String,
+    #[serde(default)]
+    pub(super) arguments: toml::Table,
+    #[serde(default)]
+    pub(super) answer: Option<String>,
+    #[serde(default)]
+    pub(super) failed: Option<bool>,
+    /// What the agent said with the call.
+    #[serde(default)]
+    pub(super) message: String,
+}
+
+/// A retrospective, and what it is expected to do.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CaseRetrospective {
+    /// Days since the last one.
+    #[serde(default)]
+    pub(super) days_later: u32,
+    /// Memories that a person deletes before, by a part of their titles.
+    #[serde(default)]
+    pub(super) delete: Vec<Spanned<String>>,
+    /// Question of a person: the retrospective is a manual one.
+    #[serde(default)]
+    pub(super) question: Option<String>,
+    /// Runs in the order in which they are investigated.
+    pub(super) runs: Vec<Spanned<RunUse>>,
+    pub(super) expect: Vec<Spanned<Expectation>>,
+}
+
+/// A use of a named run.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RunUse {
+    pub(super) run: String,
+    pub(super) task: Option<String>,
+    pub(super) user: Option<String>,
+    /// Memories that the agent was given, by a part of their titles.
+    pub(super) presented: Vec<String>,
+}
+
+impl CaseFile {
+    /// Reads a case. Fails with the problems, each with file and line.
+    pub(crate) fn read(path: &Path) -> Result<Self, Problems> {
+        let text = read_document(path)?;
+        let case: Case = toml::from_str(&text).map_err(|error| {
+            let line = error.span().map_or(1, |span| line_of(&text, span.start));
+            let message = error.message().replace('\n', ", ");
+            Problems::from_sentence(format!("{}:{line}: {message}", path.display()))
+        })?;
+        let file = Self { path: path.to_owned(), text, case };
+        Problems::fail_if_any(file.find_problems())?;
+        Ok(file)
+    }
+
+    /// Returns what the case tells.
+    pub(crate) fn story(&self) -> &str {
+        &self.case.story
+    }
+
+    /// Names a place of the file.
+    pub(super) fn place(&self, span: Range<usize>) -> String {
+        format!("{}:{}", self.path.display(), line_of(&self.text, span.start))
+    }
+
+    fn find_problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if self.case.retrospective.is_empty() {
+            problems.push(format!("{}:1: has no [[retrospective]]", self.path.display()));
+        }
+        for retrospective in &self.case.retrospective {
+            for used in &retrospective.runs {
+                let name = &used.get_ref().run;
+                if !self.case.run.contains_key(name) {
+                    problems.push(format!("{}: no run is named `{name}`", self.place(used.span())));
+                }
+            }
+            let wrong = retrospective.expect.iter().filter_map(|expectation| {
+                let problem = expectation.get_ref().find_problem()?;
+                Some(format!("{}: {problem}", self.place(expectation.span())))
+            });
+            problems.extend(wrong);
+        }
+        problems
+    }
+}
+
+fn line_of(text: &str, byte: usize) -> usize {
+    text.as_bytes()[..byte.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}

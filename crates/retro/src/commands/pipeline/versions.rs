@@ -1,0 +1,51 @@
+//! Runs `retro pipeline versions`, and finds stored versions for the other commands.
+
+use anyhow::{Context as _, bail};
+use retro_config::{Config, Pipeline};
+use retro_core::id::Tenant;
+use retro_core::pipeline::{PipelineContents, PipelineHash};
+use retro_operator::render_pipeline_versions;
+use retro_store::Store;
+use serde_json::json;
+
+use crate::commands::command_context::CommandContext;
+use crate::exit::Exit;
+use crate::{output, store};
+
+/// Maximum number of versions that are listed.
+pub(super) const LISTED_MAX: u32 = 200;
+
+/// Lists the stored versions with their quality.
+pub(super) async fn print_versions(context: &CommandContext<'_>, config: &Config) -> anyhow::Result<Exit> {
+    let stored = store::open_store(config).await?;
+    let versions = stored.list_pipelines(context.tenant, LISTED_MAX).await?;
+    let reverts = stored.list_pipeline_reverts(context.tenant, LISTED_MAX).await?;
+    // A folder with a mistake has no version; the log of the process that reads it says so.
+    let pipeline = Pipeline::read_folder(config.pipelines.as_deref()).ok();
+    let current = pipeline.as_ref().map(|pipeline| &pipeline.version().hashes().pipeline);
+    let data = json!({"versions": versions, "reverts": reverts, "current": current});
+    output::print_list(context.output, &data, |layout| {
+        render_pipeline_versions(&versions, &reverts, current, layout)
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Loads the only stored version whose hash begins with the digits. Fails if there are none or several.
+pub(super) async fn load_version(
+    stored: &dyn Store,
+    tenant: &Tenant,
+    digits: &str,
+) -> anyhow::Result<(PipelineHash, PipelineContents)> {
+    let hashes = stored.find_pipelines(tenant, digits).await?;
+    let hash = match &hashes[..] {
+        [hash] => hash.clone(),
+        [] => bail!(
+            "no stored version has a hash that begins with {digits}; `retro pipeline versions` lists them"
+        ),
+        [one, other, ..] => {
+            bail!("{digits} is the beginning of several hashes, such as {one} and {other}; give more digits")
+        }
+    };
+    let contents = stored.load_pipeline(tenant, &hash).await?;
+    Ok((hash, contents.context("versions are never deleted")?))
+}
