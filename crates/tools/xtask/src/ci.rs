@@ -3,6 +3,7 @@
 
 mod deny;
 mod leaked_processes;
+mod memory_folder;
 mod test_runner;
 
 use std::path::Path;
