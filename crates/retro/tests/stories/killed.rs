@@ -24,8 +24,9 @@ const KILLS: usize = 2;
 const BATCHES_MAX: u64 = 40;
 /// Polling interval. Phases last a few milliseconds.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// A short lease, so the claims of the killed program expire soon.
-const SHORT_LEASE: [(&str, &str); 1] = [("RETRO_LEASE_S", "2")];
+/// Short timeouts, so that the claims of the killed program expire soon and the broker soon delivers again what it had not
+/// acknowledged.
+const SHORT_TIMEOUTS: [(&str, &str); 2] = [("RETRO_LEASE_S", "2"), ("RETRO_ACK_WAIT_S", "2")];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -51,7 +52,7 @@ struct DatabaseSnapshot {
 #[tokio::test]
 async fn killed_twice_in_every_phase_it_counts_every_run_once_and_leaves_nothing_open() {
     let mut world = World::empty();
-    world.up_with_env(&SHORT_LEASE).await;
+    world.up_with_env(&SHORT_TIMEOUTS).await;
     let (mut emitters, mut hits) = (Vec::new(), Vec::new());
     for phase in [Phase::Counting, Phase::Investigating, Phase::Settling, Phase::Writing].repeat(KILLS) {
         let hits_before = hits.len();
@@ -117,7 +118,7 @@ async fn kill_in_phase(world: &mut World, phase: Phase, batch: u64) -> Option<St
     // Investigations that cannot be claimed now were leased by the killed program.
     let claimable = store.count_claimable().await.expect("the store can be read");
     let leased = remaining.investigating as u64 - claimable;
-    world.up_with_env(&SHORT_LEASE).await;
+    world.up_with_env(&SHORT_TIMEOUTS).await;
     let hit = phase.is_visible(before, remaining, sent) && (phase != Phase::Investigating || leased > 0);
     hit.then(|| {
         format!("{phase:?}: batch {batch} ({sent} sent) left {remaining:?}, {leased} investigations leased")
