@@ -8,9 +8,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use retro_core::id::Tenant;
-use retro_core::retrospective::RetrospectiveState;
-use retro_store::Store;
+use retro_checker::{StateSource, WorkCounts};
 use serde_json::{Value, json};
 use tokio::process::Child;
 
@@ -38,15 +36,6 @@ enum Phase {
     Settling,
     /// Some of a batch's retrospectives are written, and others are still settling.
     Writing,
-}
-
-/// Progress of the default tenant in the database.
-#[derive(Debug, Clone, Copy, Default)]
-struct DatabaseSnapshot {
-    counted: u64,
-    investigating: usize,
-    settling: usize,
-    changes: u64,
 }
 
 #[tokio::test]
@@ -93,10 +82,10 @@ async fn killed_twice_in_every_phase_it_counts_every_run_once_and_leaves_nothing
 /// Waits until no retrospective is investigating or settling, so any phase seen later was started by the
 /// running program and not left by an earlier kill. Events may still be on their way.
 async fn wait_until_drained(world: &World) {
-    let store = world.open_store().await;
+    let source = open_source(world).await;
     let look = async || {
-        let snapshot = DatabaseSnapshot::read(&*store).await;
-        (snapshot.investigating + snapshot.settling == 0).then_some(())
+        let now = count_work(&source).await;
+        (now.investigating + now.settling == 0).then_some(())
     };
     world.wait_for("nothing is investigated or settling", look).await;
 }
@@ -104,20 +93,20 @@ async fn wait_until_drained(world: &World) {
 /// Kills the program as soon as the phase is visible and restarts it. Returns a description if the phase was
 /// hit.
 async fn kill_in_phase(world: &mut World, phase: Phase, batch: u64) -> Option<String> {
-    let store = world.open_store().await;
-    let before = DatabaseSnapshot::read(&*store).await;
+    let source = open_source(world).await;
+    let before = count_work(&source).await;
     let sent = batch * WORKFLOWS * RUNS;
     let look = async || {
-        let snapshot = DatabaseSnapshot::read(&*store).await;
-        let over = snapshot.counted == sent && snapshot.investigating + snapshot.settling == 0;
-        (phase.is_visible(before, snapshot, sent) || over).then_some(())
+        let now = count_work(&source).await;
+        let over = now.counted == sent && now.investigating + now.settling == 0;
+        (phase.is_visible(before, now, sent) || over).then_some(())
     };
     world.wait_for_with_interval(POLL_INTERVAL, "the phase, or the end of all work", look).await;
     world.kill().await;
-    let remaining = DatabaseSnapshot::read(&*store).await;
+    let remaining = count_work(&source).await;
     // Investigations that cannot be claimed now were leased by the killed program.
-    let claimable = store.count_claimable().await.expect("the store can be read");
-    let leased = remaining.investigating as u64 - claimable;
+    let claimable = world.open_store().await.count_claimable().await.expect("the store can be read");
+    let leased = remaining.investigating - claimable;
     world.up_with_env(&SHORT_TIMEOUTS).await;
     let hit = phase.is_visible(before, remaining, sent) && (phase != Phase::Investigating || leased > 0);
     hit.then(|| {
@@ -126,7 +115,7 @@ async fn kill_in_phase(world: &mut World, phase: Phase, batch: u64) -> Option<St
 }
 
 impl Phase {
-    fn is_visible(self, before: DatabaseSnapshot, now: DatabaseSnapshot, sent: u64) -> bool {
+    fn is_visible(self, before: WorkCounts, now: WorkCounts, sent: u64) -> bool {
         match self {
             Self::Counting => now.counted > before.counted && now.counted < sent,
             Self::Investigating => now.investigating > 0,
@@ -136,19 +125,12 @@ impl Phase {
     }
 }
 
-impl DatabaseSnapshot {
-    async fn read(store: &dyn Store) -> Self {
-        let tenant = Tenant::default_tenant();
-        let workflows = store.list_workflows(&tenant).await.expect("the store can be read");
-        let rows = store.list_retrospectives(&tenant, None, 1000).await.expect("the store can be read");
-        let count = |state| rows.iter().filter(|row| row.retrospective.state == state).count();
-        Self {
-            counted: workflows.iter().map(|row| row.state.counted).sum(),
-            investigating: count(RetrospectiveState::Investigating),
-            settling: count(RetrospectiveState::Settling),
-            changes: rows.iter().map(|row| u64::from(row.changes)).sum(),
-        }
-    }
+async fn open_source(world: &World) -> StateSource {
+    StateSource::open(&world.database_address(), None).await.expect("the database exists")
+}
+
+async fn count_work(source: &StateSource) -> WorkCounts {
+    source.count_work().await.expect("the database can be read")
 }
 
 fn spawn_emit(world: &World, batch: u64) -> Child {

@@ -14,7 +14,7 @@ pub use history::{
     BROKER_WIPED, History, Operation, OperationOutcome, PendingOperation, RecordedOperation, Recorder,
 };
 pub use invariants::{CheckReport, Invariant, Progress, ProgressFloor, Violation, check_history};
-pub use read::StateSource;
+pub use read::{StateSource, WorkCounts};
 pub use state::{
     Attempt, AuditEntry, Broker, Change, Consumer, DeadLetter, InboxRow, Investigation, JournalEntry, Memory,
     OutboxRow, Replay, Retrospective, Run, State, StoredMessage, Stream, Workflow,

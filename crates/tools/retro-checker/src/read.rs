@@ -14,6 +14,19 @@ pub struct StateSource {
     nats_url: Option<String>,
 }
 
+/// Numbers of what the program has done and is doing, across all tenants.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WorkCounts {
+    /// Number of counted runs.
+    pub counted: u64,
+    /// Number of retrospectives that are being investigated.
+    pub investigating: u64,
+    /// Number of retrospectives whose mutations are stored and that are not closed.
+    pub settling: u64,
+    /// Number of changes of memories.
+    pub changes: u64,
+}
+
 impl StateSource {
     /// Opens a database, given as `sqlite:<file>` or `postgres://…`, and optionally a broker. Without a
     /// broker, its invariants are not checked.
@@ -34,6 +47,11 @@ impl StateSource {
             state.broker = broker;
         }
         Ok(state)
+    }
+
+    /// Counts what is done and under way in the database. Unlike a state, it can be read every millisecond.
+    pub async fn count_work(&self) -> Result<WorkCounts, CheckError> {
+        self.database.count_work().await
     }
 
     /// Reads the current state of the database only, for use while the broker may be down.

@@ -12,7 +12,8 @@ use tempfile::{Builder, TempDir};
 
 /// Folder of Linux that is in memory.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// Space and memory that must be free, in bytes: ten times what the files of all running tests take on two cores.
+/// Space and memory that must be free, in bytes. On two cores the tests take 200 MB of it at a time, and a broker does not
+/// start where its streams could not have the gigabyte that they reserve.
 const FREE_BYTES_MIN: u64 = 4 << 30;
 
 /// Creates a folder in memory for the tests, which is removed when it is dropped. Returns `None` if the machine has no
