@@ -14,10 +14,10 @@ pub use history::{
     BROKER_WIPED, History, Operation, OperationOutcome, PendingOperation, RecordedOperation, Recorder,
 };
 pub use invariants::{CheckReport, Invariant, Progress, ProgressFloor, Violation, check_history};
-pub use read::{StateSource, WorkCounts};
+pub use read::StateSource;
 pub use state::{
     Attempt, AuditEntry, Broker, Change, Consumer, DeadLetter, InboxRow, Investigation, JournalEntry, Memory,
-    OutboxRow, Replay, Retrospective, Run, State, StoredMessage, Stream, Workflow,
+    OutboxRow, Replay, Retrospective, Run, State, StoredMessage, Stream, WorkCounts, Workflow,
 };
 
 /// Error while reading a history file, the database or the broker.

@@ -4,7 +4,7 @@ mod broker;
 mod database;
 
 use crate::CheckError;
-use crate::state::State;
+use crate::state::{State, WorkCounts};
 use database::Database;
 
 /// Open database, and optionally broker, from which states are read.
@@ -12,19 +12,6 @@ use database::Database;
 pub struct StateSource {
     database: Database,
     nats_url: Option<String>,
-}
-
-/// Numbers of what the program has done and is doing, across all tenants.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WorkCounts {
-    /// Number of counted runs.
-    pub counted: u64,
-    /// Number of retrospectives that are being investigated.
-    pub investigating: u64,
-    /// Number of retrospectives whose mutations are stored and that are not closed.
-    pub settling: u64,
-    /// Number of changes of memories.
-    pub changes: u64,
 }
 
 impl StateSource {

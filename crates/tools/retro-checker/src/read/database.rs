@@ -3,8 +3,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, SqliteConnection, SqlitePool};
 
-use super::WorkCounts;
-use crate::state::State;
+use crate::state::{State, WorkCounts};
 use crate::{CheckError, error_at};
 
 /// Connection pool for SQLite or Postgres.
