@@ -9,6 +9,7 @@ use std::thread::available_parallelism;
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
+use super::environment::remove_package_variables;
 use super::leaked_processes::{find_leaked, mark_descendants};
 use super::memory_folder::create_memory_folder;
 
@@ -65,7 +66,9 @@ fn has_nextest(root: &Path) -> bool {
 /// Runs tests with cargo, with temporary files in `folder` if one is given, and counts the results.
 fn run_cargo_test(root: &Path, arguments: &[&str], folder: Option<&Path>) -> Result<TestCounts> {
     // Both streams share one pipe, so their lines stay in order.
-    let mut child = mark_descendants(&mut Command::new("sh"))
+    let mut command = Command::new("sh");
+    remove_package_variables(&mut command);
+    let mut child = mark_descendants(&mut command)
         .envs(folder.map(|folder| ("TMPDIR", folder)))
         .current_dir(root)
         // `exec` replaces the shell, so the exit status is cargo's own.
