@@ -12,7 +12,7 @@ demo: prepare ## builds, then shows real runs becoming memories; ends by itself
 
 test: ## every test, on both databases
 	@bash .ci/prepare tests
-	cargo xtask test
+	@bash .ci/xtask test
 
 conformance: prepare ## what /mcp answers, by the official suite of the Model Context Protocol; needs npm
 	cargo build --locked --package retro && bash .ci/conformance

@@ -8,9 +8,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use retro_core::id::Tenant;
-use retro_core::retrospective::RetrospectiveState;
-use retro_store::Store;
+use retro_checker::{StateSource, WorkCounts};
 use serde_json::{Value, json};
 use tokio::process::Child;
 
@@ -24,8 +22,9 @@ const KILLS: usize = 2;
 const BATCHES_MAX: u64 = 40;
 /// Polling interval. Phases last a few milliseconds.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// A short lease, so the claims of the killed program expire soon.
-const SHORT_LEASE: [(&str, &str); 1] = [("RETRO_LEASE_S", "2")];
+/// Short timeouts, so that the claims of the killed program expire soon and the broker soon delivers again what it had not
+/// acknowledged.
+const SHORT_TIMEOUTS: [(&str, &str); 2] = [("RETRO_LEASE_S", "2"), ("RETRO_ACK_WAIT_S", "2")];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -39,19 +38,10 @@ enum Phase {
     Writing,
 }
 
-/// Progress of the default tenant in the database.
-#[derive(Debug, Clone, Copy, Default)]
-struct DatabaseSnapshot {
-    counted: u64,
-    investigating: usize,
-    settling: usize,
-    changes: u64,
-}
-
 #[tokio::test]
 async fn killed_twice_in_every_phase_it_counts_every_run_once_and_leaves_nothing_open() {
     let mut world = World::empty();
-    world.up_with_env(&SHORT_LEASE).await;
+    world.up_with_env(&SHORT_TIMEOUTS).await;
     let (mut emitters, mut hits) = (Vec::new(), Vec::new());
     for phase in [Phase::Counting, Phase::Investigating, Phase::Settling, Phase::Writing].repeat(KILLS) {
         let hits_before = hits.len();
@@ -92,10 +82,10 @@ async fn killed_twice_in_every_phase_it_counts_every_run_once_and_leaves_nothing
 /// Waits until no retrospective is investigating or settling, so any phase seen later was started by the
 /// running program and not left by an earlier kill. Events may still be on their way.
 async fn wait_until_drained(world: &World) {
-    let store = world.open_store().await;
+    let source = open_source(world).await;
     let look = async || {
-        let snapshot = DatabaseSnapshot::read(&*store).await;
-        (snapshot.investigating + snapshot.settling == 0).then_some(())
+        let now = count_work(&source).await;
+        (now.investigating + now.settling == 0).then_some(())
     };
     world.wait_for("nothing is investigated or settling", look).await;
 }
@@ -103,21 +93,21 @@ async fn wait_until_drained(world: &World) {
 /// Kills the program as soon as the phase is visible and restarts it. Returns a description if the phase was
 /// hit.
 async fn kill_in_phase(world: &mut World, phase: Phase, batch: u64) -> Option<String> {
-    let store = world.open_store().await;
-    let before = DatabaseSnapshot::read(&*store).await;
+    let source = open_source(world).await;
+    let before = count_work(&source).await;
     let sent = batch * WORKFLOWS * RUNS;
     let look = async || {
-        let snapshot = DatabaseSnapshot::read(&*store).await;
-        let over = snapshot.counted == sent && snapshot.investigating + snapshot.settling == 0;
-        (phase.is_visible(before, snapshot, sent) || over).then_some(())
+        let now = count_work(&source).await;
+        let over = now.counted == sent && now.investigating + now.settling == 0;
+        (phase.is_visible(before, now, sent) || over).then_some(())
     };
     world.wait_for_with_interval(POLL_INTERVAL, "the phase, or the end of all work", look).await;
     world.kill().await;
-    let remaining = DatabaseSnapshot::read(&*store).await;
+    let remaining = count_work(&source).await;
     // Investigations that cannot be claimed now were leased by the killed program.
-    let claimable = store.count_claimable().await.expect("the store can be read");
-    let leased = remaining.investigating as u64 - claimable;
-    world.up_with_env(&SHORT_LEASE).await;
+    let claimable = world.open_store().await.count_claimable().await.expect("the store can be read");
+    let leased = remaining.investigating - claimable;
+    world.up_with_env(&SHORT_TIMEOUTS).await;
     let hit = phase.is_visible(before, remaining, sent) && (phase != Phase::Investigating || leased > 0);
     hit.then(|| {
         format!("{phase:?}: batch {batch} ({sent} sent) left {remaining:?}, {leased} investigations leased")
@@ -125,7 +115,7 @@ async fn kill_in_phase(world: &mut World, phase: Phase, batch: u64) -> Option<St
 }
 
 impl Phase {
-    fn is_visible(self, before: DatabaseSnapshot, now: DatabaseSnapshot, sent: u64) -> bool {
+    fn is_visible(self, before: WorkCounts, now: WorkCounts, sent: u64) -> bool {
         match self {
             Self::Counting => now.counted > before.counted && now.counted < sent,
             Self::Investigating => now.investigating > 0,
@@ -135,19 +125,12 @@ impl Phase {
     }
 }
 
-impl DatabaseSnapshot {
-    async fn read(store: &dyn Store) -> Self {
-        let tenant = Tenant::default_tenant();
-        let workflows = store.list_workflows(&tenant).await.expect("the store can be read");
-        let rows = store.list_retrospectives(&tenant, None, 1000).await.expect("the store can be read");
-        let count = |state| rows.iter().filter(|row| row.retrospective.state == state).count();
-        Self {
-            counted: workflows.iter().map(|row| row.state.counted).sum(),
-            investigating: count(RetrospectiveState::Investigating),
-            settling: count(RetrospectiveState::Settling),
-            changes: rows.iter().map(|row| u64::from(row.changes)).sum(),
-        }
-    }
+async fn open_source(world: &World) -> StateSource {
+    StateSource::open(&world.database_address(), None).await.expect("the database exists")
+}
+
+async fn count_work(source: &StateSource) -> WorkCounts {
+    source.count_work().await.expect("the database can be read")
 }
 
 fn spawn_emit(world: &World, batch: u64) -> Child {

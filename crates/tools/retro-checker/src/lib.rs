@@ -17,7 +17,7 @@ pub use invariants::{CheckReport, Invariant, Progress, ProgressFloor, Violation,
 pub use read::StateSource;
 pub use state::{
     Attempt, AuditEntry, Broker, Change, Consumer, DeadLetter, InboxRow, Investigation, JournalEntry, Memory,
-    OutboxRow, Replay, Retrospective, Run, State, StoredMessage, Stream, Workflow,
+    OutboxRow, Replay, Retrospective, Run, State, StoredMessage, Stream, WorkCounts, Workflow,
 };
 
 /// Error while reading a history file, the database or the broker.

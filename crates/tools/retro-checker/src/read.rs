@@ -4,7 +4,7 @@ mod broker;
 mod database;
 
 use crate::CheckError;
-use crate::state::State;
+use crate::state::{State, WorkCounts};
 use database::Database;
 
 /// Open database, and optionally broker, from which states are read.
@@ -34,6 +34,11 @@ impl StateSource {
             state.broker = broker;
         }
         Ok(state)
+    }
+
+    /// Counts what is done and under way in the database. Unlike a state, it can be read every millisecond.
+    pub async fn count_work(&self) -> Result<WorkCounts, CheckError> {
+        self.database.count_work().await
     }
 
     /// Reads the current state of the database only, for use while the broker may be down.

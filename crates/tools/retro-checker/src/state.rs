@@ -356,3 +356,16 @@ fn deserialize_json_text<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<
     let text = String::deserialize(reader)?;
     serde_json::from_str(&text).map_err(serde::de::Error::custom)
 }
+
+/// Numbers of what the program has done and is doing, across all tenants.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WorkCounts {
+    /// Number of counted runs.
+    pub counted: u64,
+    /// Number of retrospectives that are being investigated.
+    pub investigating: u64,
+    /// Number of retrospectives whose mutations are stored and that are not closed.
+    pub settling: u64,
+    /// Number of changes of memories.
+    pub changes: u64,
+}

@@ -2,7 +2,9 @@
 //! contains the test counts.
 
 mod deny;
+mod environment;
 mod leaked_processes;
+mod memory_folder;
 mod test_runner;
 
 use std::path::Path;
@@ -12,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use crate::{generate, tidy};
+use environment::remove_package_variables;
 use test_runner::TestCounts;
 
 /// A CI step: its name, its function, and advice for a failure.
@@ -90,6 +93,7 @@ fn build_docs(root: &Path) -> Result<()> {
 /// Runs cargo in the workspace. Fails if cargo fails.
 fn run_cargo(root: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
+    remove_package_variables(&mut command);
     let status = command.current_dir(root).args(arguments).envs(variables.iter().copied()).status()?;
     ensure!(status.success(), "`cargo {}` ended with {status}", arguments.join(" "));
     Ok(())

@@ -7,7 +7,7 @@ use retro_fault::{Label, Side};
 use serde_json::{Value, json};
 
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
-use crate::world::{DatabaseKind, RunBuilder, Webhook, build_correcting_runs, json_items, json_text};
+use crate::world::{RunBuilder, Webhook, build_correcting_runs, json_items, json_text};
 
 pub(super) const LABELS: [Label; 15] = [
     Label::PresentedCommit,
@@ -34,14 +34,9 @@ const BODY_BYTES: usize = 80 * 1024;
 const SINGLE: &str = "application/cloudevents+json";
 const BATCH: &str = "application/cloudevents-batch+json";
 
-#[tokio::test]
-async fn killed_at_every_step_of_answering_an_agent_on_sqlite_the_next_attempt_succeeds() {
-    println!("{}", compare_with_undisturbed(DatabaseKind::Sqlite, &LABELS, run_script).await);
-}
-
-#[tokio::test]
-async fn killed_at_every_step_of_answering_an_agent_on_postgres_the_next_attempt_succeeds() {
-    println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS, run_script).await);
+#[test]
+fn killed_at_every_step_of_answering_an_agent_the_next_attempt_succeeds() {
+    println!("{}", compare_with_undisturbed(|_| &LABELS, run_script));
 }
 
 async fn run_script(ground: &mut CrashHarness) {

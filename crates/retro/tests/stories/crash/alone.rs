@@ -53,14 +53,9 @@ const DATABASE_VARIABLE: &str = "CRASH_DATABASE";
 /// Maximum number of rows per retention call.
 const ROWS_MAX: u32 = 1000;
 
-#[tokio::test]
-async fn killed_at_a_rare_step_on_sqlite_the_program_continues_from_what_is_left() {
-    println!("{}", compare_with_undisturbed(DatabaseKind::Sqlite, &LABELS, run_script).await);
-}
-
-#[tokio::test]
-async fn killed_at_a_rare_step_on_postgres_the_program_continues_from_what_is_left() {
-    println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS, run_script).await);
+#[test]
+fn killed_at_a_rare_step_the_program_continues_from_what_is_left() {
+    println!("{}", compare_with_undisturbed(|_| &LABELS, run_script));
 }
 
 /// Runs the claim steps while no other process works, and all others alongside the running program.

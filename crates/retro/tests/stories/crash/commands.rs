@@ -10,7 +10,7 @@ use retro_store::{DrawnSample, IncomingBody, IncomingRun, Store, WindowsToCheck}
 use serde_json::json;
 
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
-use crate::world::{DatabaseKind, build_correcting_runs, hold_memory, json_items, json_text};
+use crate::world::{build_correcting_runs, hold_memory, json_items, json_text};
 
 pub(super) const LABELS: [Label; 12] = [
     Label::EmitPublish,
@@ -27,14 +27,9 @@ pub(super) const LABELS: [Label; 12] = [
     Label::CancelCommit,
 ];
 
-#[tokio::test]
-async fn a_command_killed_at_its_step_on_sqlite_and_repeated_takes_effect_once() {
-    println!("{}", compare_with_undisturbed(DatabaseKind::Sqlite, &LABELS, run_script).await);
-}
-
-#[tokio::test]
-async fn a_command_killed_at_its_step_on_postgres_and_repeated_takes_effect_once() {
-    println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS, run_script).await);
+#[test]
+fn a_command_killed_at_its_step_and_repeated_takes_effect_once() {
+    println!("{}", compare_with_undisturbed(|_| &LABELS, run_script));
 }
 
 async fn run_script(ground: &mut CrashHarness) {

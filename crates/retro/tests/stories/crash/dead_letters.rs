@@ -4,7 +4,7 @@ use retro_fault::{Label, Side};
 use serde_json::json;
 
 use super::harness::{CrashHarness, CrashPoint, POISON_MESSAGE, RUNS, compare_with_undisturbed};
-use crate::world::{DatabaseKind, RunBuilder, build_correcting_runs, build_event, json_items, json_text};
+use crate::world::{RunBuilder, build_correcting_runs, build_event, json_items, json_text};
 
 pub(super) const LABELS: [Label; 8] = [
     Label::DeadLetterCommit,
@@ -17,14 +17,9 @@ pub(super) const LABELS: [Label; 8] = [
     Label::EditCommit,
 ];
 
-#[tokio::test]
-async fn killed_at_every_step_of_giving_up_and_retrying_on_sqlite_each_dead_letter_is_stored_once() {
-    println!("{}", compare_with_undisturbed(DatabaseKind::Sqlite, &LABELS, run_script).await);
-}
-
-#[tokio::test]
-async fn killed_at_every_step_of_giving_up_and_retrying_on_postgres_each_dead_letter_is_stored_once() {
-    println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS, run_script).await);
+#[test]
+fn killed_at_every_step_of_giving_up_and_retrying_each_dead_letter_is_stored_once() {
+    println!("{}", compare_with_undisturbed(|_| &LABELS, run_script));
 }
 
 async fn run_script(ground: &mut CrashHarness) {

@@ -1,8 +1,8 @@
 //! Runs a crash test: `retro up` over the test's own broker and database, and a file that arms the next
 //! crash.
 
-use std::fmt::Write as _;
 use std::ops::Deref;
+use std::panic::resume_unwind;
 use std::time::Instant;
 
 use retro_bus::{Bus, BusConfig, Role};
@@ -90,31 +90,66 @@ impl Deref for CrashHarness {
     }
 }
 
-/// Runs a scenario undisturbed on SQLite and with kills on this database, and asserts that both leave the
-/// same result. Returns one line per kill.
-pub(super) async fn compare_with_undisturbed(
-    kind: DatabaseKind,
-    labels: &[Label],
-    script: impl AsyncFn(&mut CrashHarness),
+/// Runs a scenario undisturbed on SQLite and with kills on both databases, all three at the same time, and asserts that
+/// they leave the same result. `labels` returns the labels of a database. Returns one line per kill.
+pub(super) fn compare_with_undisturbed(
+    labels: impl Fn(DatabaseKind) -> &'static [Label],
+    script: impl AsyncFn(&mut CrashHarness) + Copy + Send,
 ) -> String {
-    let mut undisturbed = CrashHarness::new(DatabaseKind::Sqlite, ScenarioMode::Undisturbed).await;
-    script(&mut undisturbed).await;
-    let expected = undisturbed.finish().await;
-    let mut ground = CrashHarness::new(kind, ScenarioMode::Killed).await;
+    let both = [DatabaseKind::Sqlite, DatabaseKind::Postgres];
+    let (expected, killed) = std::thread::scope(|scope| {
+        let start = |kind, mode| {
+            // The message of a failed assertion contains the name of its thread.
+            let thread = std::thread::Builder::new().name(format!("{mode:?} on {kind:?}"));
+            let run = move || block_on(run_scenario(kind, mode, script));
+            thread.spawn_scoped(scope, run).expect("a thread can be started")
+        };
+        let undisturbed = start(DatabaseKind::Sqlite, ScenarioMode::Undisturbed);
+        let killed = both.map(|kind| start(kind, ScenarioMode::Killed));
+        (undisturbed.join(), killed.map(std::thread::ScopedJoinHandle::join))
+    });
+    let expected = expected.unwrap_or_else(|panic| resume_unwind(panic));
+    let mut tables = Vec::new();
+    for (kind, killed) in both.into_iter().zip(killed) {
+        let killed = killed.unwrap_or_else(|panic| resume_unwind(panic));
+        assert_eq!(killed.table.len(), labels(kind).len() * Side::ALL.len(), "both sides of every label");
+        let table = format!(
+            "{}\n{} kills, {} states captured while the program was dead",
+            killed.table.join("\n"),
+            killed.table.len(),
+            killed.states
+        );
+        let differ = expected.export.lines().zip(killed.export.lines()).find(|(one, other)| one != other);
+        assert_eq!(differ, None, "undisturbed, and killed on {kind:?}");
+        assert_eq!(expected.export, killed.export, "{table}");
+        tables.push(table);
+    }
+    tables.join("\n")
+}
+
+/// Result of one run of a scenario.
+struct ScenarioResult {
+    export: String,
+    /// One line per kill.
+    table: Vec<String>,
+    /// Number of states captured while the program was dead.
+    states: usize,
+}
+
+async fn run_scenario(
+    kind: DatabaseKind,
+    mode: ScenarioMode,
+    script: impl AsyncFn(&mut CrashHarness),
+) -> ScenarioResult {
+    let mut ground = CrashHarness::new(kind, mode).await;
     script(&mut ground).await;
-    let mut table = ground.table.join("\n");
-    assert_eq!(ground.table.len(), labels.len() * Side::ALL.len(), "both sides of every label");
-    let _ = write!(
-        table,
-        "\n{} kills, {} states captured while the program was dead",
-        ground.table.len(),
-        ground.witness.state_count()
-    );
-    let killed_export = ground.finish().await;
-    let differ = expected.lines().zip(killed_export.lines()).find(|(one, other)| one != other);
-    assert_eq!(differ, None, "undisturbed, and killed");
-    assert_eq!(expected, killed_export, "{table}");
-    table
+    let (table, states) = (ground.table.clone(), ground.witness.state_count());
+    ScenarioResult { export: ground.finish().await, table, states }
+}
+
+fn block_on<T>(scenario: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime can be built").block_on(scenario)
 }
 
 impl CrashHarness {

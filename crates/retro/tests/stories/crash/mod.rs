@@ -1,9 +1,9 @@
 //! Kills the program at each of its durable steps, before and after it, on SQLite and on Postgres.
 //!
-//! A story is a script that reaches its labels one after the other, each in its own workflow. It runs twice:
-//! once undisturbed, and once killed by SIGKILL at each label, before and after the step, and restarted. A
-//! label at which the program does not die fails the story, so a story in which nothing happened cannot pass.
-//! In the end, the two exports are byte-identical (law 3), `retro verify` finds both sound, each dead letter
+//! A story is a script that reaches its labels one after the other, each in its own workflow. It runs three times, side
+//! by side: undisturbed, and on each database killed by SIGKILL at each label, before and after the step, and
+//! restarted. A label at which the program does not die fails the story, so a story in which nothing happened cannot pass.
+//! In the end, the three exports are byte-identical (law 3), `retro verify` finds all sound, each dead letter
 //! is stored once, the outbox is empty and no consumer of the broker has pending messages. A difference names
 //! its workflow and therefore its label.
 //!

@@ -6,19 +6,14 @@ use retro_fault::Label;
 
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::outcomes::{build_applying_run, build_merged_event, publish_github_delivery};
-use crate::world::{DatabaseKind, build_correcting_runs, json_items, json_text};
+use crate::world::{build_correcting_runs, json_items, json_text};
 
 pub(super) const LABELS: [Label; 4] =
     [Label::TrackCommit, Label::TrackAck, Label::TrackRunsCommit, Label::CreditCommit];
 
-#[tokio::test]
-async fn killed_at_every_step_of_an_outcome_on_sqlite_credit_is_given_once() {
-    println!("{}", compare_with_undisturbed(DatabaseKind::Sqlite, &LABELS, run_script).await);
-}
-
-#[tokio::test]
-async fn killed_at_every_step_of_an_outcome_on_postgres_credit_is_given_once() {
-    println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS, run_script).await);
+#[test]
+fn killed_at_every_step_of_an_outcome_credit_is_given_once() {
+    println!("{}", compare_with_undisturbed(|_| &LABELS, run_script));
 }
 
 async fn run_script(ground: &mut CrashHarness) {

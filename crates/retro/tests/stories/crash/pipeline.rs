@@ -3,7 +3,7 @@
 use retro_fault::Label;
 
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
-use crate::world::{DatabaseKind, build_correcting_runs};
+use crate::world::build_correcting_runs;
 
 pub(super) const LABELS: [Label; 14] = [
     Label::CountCommit,
@@ -22,14 +22,9 @@ pub(super) const LABELS: [Label; 14] = [
     Label::WriteAck,
 ];
 
-#[tokio::test]
-async fn killed_at_every_step_of_the_pipeline_on_sqlite_the_same_is_learned() {
-    println!("{}", compare_with_undisturbed(DatabaseKind::Sqlite, &LABELS, run_script).await);
-}
-
-#[tokio::test]
-async fn killed_at_every_step_of_the_pipeline_on_postgres_the_same_is_learned() {
-    println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS, run_script).await);
+#[test]
+fn killed_at_every_step_of_the_pipeline_the_same_is_learned() {
+    println!("{}", compare_with_undisturbed(|_| &LABELS, run_script));
 }
 
 async fn run_script(ground: &mut CrashHarness) {

@@ -4,7 +4,7 @@ use retro_fault::Label;
 use serde_json::{Value, json};
 
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
-use crate::world::{DatabaseKind, build_correcting_runs, build_event, json_items, json_text};
+use crate::world::{build_correcting_runs, build_event, json_items, json_text};
 
 pub(super) const LABELS: [Label; 9] = [
     Label::ReplayCommit,
@@ -22,14 +22,9 @@ const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 /// Space for the headers of the original message, but not for those of a replay.
 const HEADER_BYTES: usize = 100;
 
-#[tokio::test]
-async fn killed_at_every_step_of_a_replay_on_sqlite_each_dead_letter_is_stored_once() {
-    println!("{}", compare_with_undisturbed(DatabaseKind::Sqlite, &LABELS, run_script).await);
-}
-
-#[tokio::test]
-async fn killed_at_every_step_of_a_replay_on_postgres_each_dead_letter_is_stored_once() {
-    println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS, run_script).await);
+#[test]
+fn killed_at_every_step_of_a_replay_each_dead_letter_is_stored_once() {
+    println!("{}", compare_with_undisturbed(|_| &LABELS, run_script));
 }
 
 async fn run_script(ground: &mut CrashHarness) {

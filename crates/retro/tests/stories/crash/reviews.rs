@@ -7,7 +7,7 @@ use retro_fault::{Label, Side};
 use serde_json::{Value, json};
 
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
-use crate::world::{DatabaseKind, RunBuilder, build_correcting_runs, json_items, json_text};
+use crate::world::{RunBuilder, build_correcting_runs, json_items, json_text};
 
 pub(super) const LABELS: [Label; 5] = [
     Label::RecordEventsCommit,
@@ -17,14 +17,9 @@ pub(super) const LABELS: [Label; 5] = [
     Label::PromoteCommit,
 ];
 
-#[tokio::test]
-async fn killed_at_every_step_of_a_review_on_sqlite_the_same_is_learned() {
-    println!("{}", compare_with_undisturbed(DatabaseKind::Sqlite, &LABELS, run_script).await);
-}
-
-#[tokio::test]
-async fn killed_at_every_step_of_a_review_on_postgres_the_same_is_learned() {
-    println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS, run_script).await);
+#[test]
+fn killed_at_every_step_of_a_review_the_same_is_learned() {
+    println!("{}", compare_with_undisturbed(|_| &LABELS, run_script));
 }
 
 async fn run_script(ground: &mut CrashHarness) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use retro_core::id::Tenant;
+use tokio::time::MissedTickBehavior;
 
 use super::{TEST_TIMEOUT, World};
 
@@ -57,6 +58,9 @@ impl World {
         mut probe: impl AsyncFnMut() -> Option<T>,
     ) -> T {
         let mut ticks = tokio::time::interval(pause);
+        // A probe that takes longer than the interval, such as a command, must not be repeated without a pause: it would
+        // take the processor from the program for which it waits.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let looking = async {
             loop {
                 ticks.tick().await;

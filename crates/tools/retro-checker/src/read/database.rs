@@ -3,7 +3,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, SqliteConnection, SqlitePool};
 
-use crate::state::State;
+use crate::state::{State, WorkCounts};
 use crate::{CheckError, error_at};
 
 /// Connection pool for SQLite or Postgres.
@@ -129,6 +129,26 @@ impl Database {
         }
         let pool = PgPoolOptions::new().max_connections(1).connect(url).await;
         Ok(Self::Postgres(pool.map_err(error_at("Postgres"))?))
+    }
+
+    /// Counts in one statement, so that the numbers belong to one moment.
+    pub(super) async fn count_work(&self) -> Result<WorkCounts, CheckError> {
+        const COUNT: &str = "SELECT CAST((SELECT coalesce(sum(counted), 0) FROM workflows) AS BIGINT),
+             (SELECT count(*) FROM retrospectives WHERE state = 'investigating'),
+             (SELECT count(*) FROM retrospectives WHERE state = 'settling'),
+             (SELECT count(*) FROM changes)";
+        let row: Result<(i64, i64, i64, i64), _> = match self {
+            Self::Sqlite(pool) => sqlx::query_as(COUNT).fetch_one(pool).await,
+            Self::Postgres(pool) => sqlx::query_as(COUNT).fetch_one(pool).await,
+        };
+        let (counted, investigating, settling, changes) = row.map_err(error_at("workflows"))?;
+        let count = i64::unsigned_abs;
+        Ok(WorkCounts {
+            counted: count(counted),
+            investigating: count(investigating),
+            settling: count(settling),
+            changes: count(changes),
+        })
     }
 
     /// Reads all tables in one transaction.

@@ -4,10 +4,18 @@ use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
 
+use super::environment::remove_package_variables;
 use super::leaked_processes::{find_leaked, mark_descendants};
+use super::memory_folder::create_memory_folder;
+
+/// Number of tests that nextest runs at once for each core. A story computes for less than half of its time: otherwise it
+/// waits for leases, redeliveries and processes that start.
+const TESTS_PER_CORE: usize = 2;
 
 /// Numbers of passed and failed tests.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -26,12 +34,16 @@ impl fmt::Display for TestCounts {
 /// without a failed test (usually a compile error), if no test ran, or if a process outlives the tests.
 pub(super) fn run_tests(root: &Path) -> Result<TestCounts> {
     // Separate, because nextest does not run doctests.
-    let doctests = run_cargo_test(root, &["test", "--doc", "--workspace", "--locked", "--no-fail-fast"])?;
-    let tests = if has_nextest(root) {
-        run_cargo_test(root, &["nextest", "run", "--workspace", "--locked"])?
+    let doctests =
+        run_cargo_test(root, &["test", "--doc", "--workspace", "--locked", "--no-fail-fast"], None)?;
+    let threads = (available_parallelism()?.get() * TESTS_PER_CORE).to_string();
+    let arguments = if has_nextest(root) {
+        vec!["nextest", "run", "--workspace", "--locked", "--test-threads", &threads]
     } else {
-        run_cargo_test(root, &["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"])?
+        vec!["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"]
     };
+    let folder = create_memory_folder();
+    let tests = run_cargo_test(root, &arguments, folder.as_ref().map(TempDir::path))?;
     let counts =
         TestCounts { passed: doctests.passed + tests.passed, failed: doctests.failed + tests.failed };
     // A runner that finds no tests succeeds, which would hide a wrong configuration.
@@ -51,9 +63,13 @@ fn has_nextest(root: &Path) -> bool {
     version.is_ok_and(|status| status.success())
 }
 
-fn run_cargo_test(root: &Path, arguments: &[&str]) -> Result<TestCounts> {
+/// Runs tests with cargo, with temporary files in `folder` if one is given, and counts the results.
+fn run_cargo_test(root: &Path, arguments: &[&str], folder: Option<&Path>) -> Result<TestCounts> {
     // Both streams share one pipe, so their lines stay in order.
-    let mut child = mark_descendants(&mut Command::new("sh"))
+    let mut command = Command::new("sh");
+    remove_package_variables(&mut command);
+    let mut child = mark_descendants(&mut command)
+        .envs(folder.map(|folder| ("TMPDIR", folder)))
         .current_dir(root)
         // `exec` replaces the shell, so the exit status is cargo's own.
         .args(["-c", r#"exec "$0" "$@" 2>&1"#, env!("CARGO")])
