@@ -13,7 +13,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, Connection, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use super::errors::{OnTable, is_busy};
-use super::read_ahead::{ReadAhead, read_ahead};
+use super::read_ahead::read_ahead;
 
 /// Maximum time that a statement waits for another writing process. Transactions take milliseconds, so this
 /// timeout is reached only if another process keeps the file locked.
@@ -84,11 +84,7 @@ impl SqliteStore {
 
     /// Reads the file ahead for agents, in the background.
     pub(crate) async fn read_ahead(&self) {
-        let (path, reading) = (self.path.clone(), ReadAhead::default());
-        let is_wanted = reading.is_wanted();
-        // A process that stops drops `reading`, which ends the task: a process ends only after its blocking tasks.
-        let _ = tokio::task::spawn_blocking(move || read_ahead(&path, &is_wanted)).await;
-        drop(reading);
+        read_ahead(&self.path).await;
     }
 
     async fn connect(path: &Path) -> Result<Self> {
