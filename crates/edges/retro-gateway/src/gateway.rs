@@ -4,23 +4,23 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use retro_core::id::{MemoryId, Repository, RunId, Step, Tenant, WorkflowKey};
+use retro_core::id::{MemoryId, Repository, RunId, Tenant, WorkflowKey};
 use retro_core::policy::{Policies, Policy};
-use retro_core::recall::{Assignment, PreparedMemories, Recall, RecallCandidate};
+use retro_core::recall::{Assignment, PreparedMemories, RecallCandidate};
 use retro_http::TenantLimiter;
 use retro_store::{AGENT_CONNECTIONS_MAX, EmbeddingSource, EmbeddingStore, Presentation, RecallStore};
 use tokio::time::{Instant, timeout_at};
-use tracing::{debug, warn};
+use tracing::warn;
 
 use crate::answer::{ContextAnswer, ContextRequest, Recording};
 use crate::context_cache::{
     ContextCache, ContextCacheWorker, ContextScope, Enqueued, HandedLists, PresentationQueue, TextIndexes,
     count_stored,
 };
-use crate::ranked_task::{LoadedScope, RankedTask};
 use crate::task_embedder::TaskEmbedder;
-use crate::{rules, tokens};
+use crate::tokens;
 
+mod context;
 mod feedback;
 mod kill_switches;
 mod open;
@@ -129,101 +129,6 @@ impl Gateway {
         answer
     }
 
-    async fn select_context(&self, tenant: &Tenant, request: ContextRequest) -> ContextAnswer {
-        // One deadline for both reads and the recording, so the agent waits no longer than the timeout.
-        let deadline = Instant::now() + self.timeout;
-        let repository = request.repository();
-        let key = WorkflowKey { tenant: tenant.clone(), workflow: request.workflow };
-        let run = request.run_id.as_ref();
-        let policy = self.policies.policy_for(&key);
-        let step = request.step;
-        if let Some(stop) = self.find_known_stop(tenant, Some(&key.workflow), Some(&step)) {
-            return stop.answer_context(run);
-        }
-        let ranking = self.begin_ranking(deadline, tenant, request.task.as_deref());
-        let scope =
-            ContextScope::Step { key: key.clone(), step: step.clone(), repository: repository.clone() };
-        let prepared = match self.load_prepared(deadline, scope.clone(), &policy).await {
-            Ok(prepared) => prepared,
-            Err(reason) => {
-                warn!(reason = reason.as_str(), "context: answered without memories: {reason}");
-                retro_telemetry::metrics::CONTEXT_ANSWERS.add(1, ["unavailable"]);
-                return ContextAnswer::empty(run, format!("no memories: {reason}"));
-            }
-        };
-        let of_repo = match request.repo {
-            None => None,
-            Some(repo) => self.try_load_rules(deadline, tenant, repo, &policy).await,
-        };
-        let ranked = match ranking {
-            Some(ranking) => {
-                let rules =
-                    of_repo.as_ref().zip(repository.as_ref()).map(|((rules, _), asking)| LoadedScope {
-                        scope: ContextScope::Rules { tenant: tenant.clone(), repo: asking.repo.clone() },
-                        memories: rules.clone(),
-                    });
-                let memories = LoadedScope { scope, memories: prepared.clone() };
-                let scopes: Vec<_> = [Some(memories), rules].into_iter().flatten().collect();
-                Some(self.finish_ranking(deadline, ranking, tenant, &policy, &scopes).await)
-            }
-            None => None,
-        };
-        if let Some(stop) = self.find_stop(deadline, tenant, Some(&key.workflow), Some(&step)).await {
-            return stop.answer_context(run);
-        }
-        let recall = self.choose_for_run(&prepared, &key, step, run, ranked.as_ref(), &policy);
-        let rules = of_repo.map(|(prepared, policy)| {
-            let order = ranked.as_ref().map(|task| task.order(&prepared));
-            rules::select_rules(&prepared, &request.paths, order.as_ref(), &policy)
-        });
-        let presented = recall.memories.iter().chain(rules.iter().flat_map(|rules| &rules.rules));
-        let ids: Vec<MemoryId> = presented.map(|memory| memory.id).collect();
-        let withheld = u32::try_from(recall.withheld()).unwrap_or(u32::MAX);
-        let found = match (ids.is_empty(), withheld) {
-            (true, 0) => "nothing_eligible",
-            (true, _) => "withheld",
-            (false, _) => "answered",
-        };
-        retro_telemetry::metrics::CONTEXT_ANSWERS.add(1, [found]);
-        let none = if repository.is_some() { NONE_ELIGIBLE } else { NONE_WITHOUT_REPO };
-        let (recorded, reason) =
-            self.record_presentation(deadline, &key, run, &ids, &recall.assignments, none).await;
-        let Recall { memories, text, tokens, omitted, blocked, assignments: _ } = recall;
-        if blocked > 0 {
-            debug!(memories.blocked = blocked, "context: {blocked} memories are blocked by the gate");
-        }
-        retro_telemetry::metrics::MEMORIES_BLOCKED.add(u64::from(blocked), []);
-        ContextAnswer {
-            memories,
-            text,
-            tokens,
-            omitted,
-            blocked,
-            withheld_by_chance: withheld,
-            rules,
-            ranking: ranked.map(RankedTask::into_ranking),
-            recorded,
-            reason,
-        }
-    }
-
-    /// Returns the rules of a repository as [`load_rules`](Self::load_rules) does, or `None` if they cannot be read: that
-    /// must not discard the memories.
-    async fn try_load_rules(
-        &self,
-        deadline: Instant,
-        tenant: &Tenant,
-        repo: Repository,
-        policy: &Policy,
-    ) -> Option<(Arc<PreparedMemories>, Policy)> {
-        let loaded = self.load_rules(deadline, tenant, repo, policy).await;
-        loaded
-            .inspect_err(|reason| {
-                warn!(reason = reason.as_str(), "context: answered without rules: {reason}");
-            })
-            .ok()
-    }
-
     /// Returns the rules of a repository, and the policy by which they are chosen for a run with this policy.
     async fn load_rules(
         &self,
@@ -264,29 +169,6 @@ impl Gateway {
         };
         let (recorded, reason) = self.store_or_enqueue(deadline, presentation).await;
         (recorded, reason.or_else(|| nothing.then(|| ALL_WITHHELD.to_owned())))
-    }
-
-    /// Chooses the memories for a run: the same as before if it asks again with the same task.
-    fn choose_for_run(
-        &self,
-        prepared: &Arc<PreparedMemories>,
-        key: &WorkflowKey,
-        step: Step,
-        run: Option<&RunId>,
-        ranked: Option<&RankedTask>,
-        policy: &Policy,
-    ) -> Recall {
-        let order = ranked.map(|task| task.order(prepared));
-        let (Some(CachedParts { handed, .. }), Some(run)) = (&self.cached, run) else {
-            return prepared.choose(run, order.as_ref(), policy, &tokens::count_tokens);
-        };
-        let asking = (key.clone(), step, run.clone(), ranked.map(RankedTask::digest));
-        if let Some(before) = handed.find(&asking, policy) {
-            return prepared.choose_again(&before, run, order.as_ref(), policy, &tokens::count_tokens);
-        }
-        let recall = prepared.choose(Some(run), order.as_ref(), policy, &tokens::count_tokens);
-        handed.remember(asking, &recall, policy);
-        recall
     }
 
     /// Enqueues a presentation, or stores it at once if nothing is cached in memory.
@@ -413,10 +295,6 @@ impl Gateway {
         }
     }
 }
-
-const NONE_ELIGIBLE: &str = "no memory of this step is active with enough weight yet";
-
-const NONE_WITHOUT_REPO: &str = "no memory of this step is active with enough weight yet, of those that no repository has shown; the others need `repo`";
 
 const ALL_WITHHELD: &str = "every eligible memory is withheld from this run by chance, to measure its effect (policy key `withhold_permille`)";
 
