@@ -1,5 +1,7 @@
 //! Parses TOML files into entries with line numbers, so each mistake can be reported with its line.
 
+use std::fs::File;
+use std::io::{Error, Read as _};
 use std::path::Path;
 
 use toml::de::DeTable;
@@ -21,14 +23,38 @@ pub struct TomlEntry {
     pub value: Value,
 }
 
-/// Reads a file into a string. Fails if the file cannot be read or is too large; the error contains the path.
+/// Reads a file into a string, without a byte order mark. Fails if the file cannot be read, is too large or no UTF-8; the error
+/// contains the path.
 pub fn read_document(path: &Path) -> Result<String, Problems> {
-    let size = std::fs::metadata(path).map(|file| file.len());
-    let text = size.and_then(|bytes| match bytes {
-        0..=BYTES_MAX => std::fs::read_to_string(path),
-        _ => Err(std::io::Error::other(format!("{bytes} bytes, more than {BYTES_MAX}"))),
-    });
-    text.map_err(|error| Problems::from_sentence(format!("cannot read {}: {error}", path.display())))
+    read_text(path).map_err(|error| describe_unreadable(path, &error))
+}
+
+/// Reads a file as [`read_document`] does, of a folder that is read again and again. Fails also if it is no regular file: opening
+/// a named pipe waits for somebody who writes into it.
+pub fn read_regular_document(path: &Path) -> Result<String, Problems> {
+    let file = std::fs::metadata(path).map_err(|error| describe_unreadable(path, &error))?;
+    match file.is_file() {
+        true => read_document(path),
+        false => Err(describe_unreadable(path, &Error::other("it is not a regular file"))),
+    }
+}
+
+fn read_text(path: &Path) -> Result<String, Error> {
+    // The length that a device states says nothing about how much can be read from it.
+    let mut bytes = Vec::new();
+    File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(Error::other(format!("it has more than {BYTES_MAX} bytes")));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| Error::other("it is not UTF-8"))?;
+    Ok(match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    })
+}
+
+fn describe_unreadable(path: &Path, error: &Error) -> Problems {
+    Problems::from_sentence(format!("cannot read {}: {error}", path.display()))
 }
 
 /// Returns the entries of a file, sorted by line. Tables are expanded down to `depth` levels. Fails with the

@@ -31,7 +31,7 @@ impl PipelineFiles {
     pub fn read_folder(folder: Option<&Path>) -> Result<Self, Problems> {
         let Some(folder) = folder else { return Ok(Self::default()) };
         let (mut files, mut problems) = (BTreeMap::new(), Vec::new());
-        let mut read = |path: String| match document::read_document(&folder.join(&path)) {
+        let mut read = |path: String| match document::read_regular_document(&folder.join(&path)) {
             Ok(text) => _ = files.insert(path, text),
             Err(error) => problems.extend(error.into_sentences()),
         };
@@ -41,6 +41,7 @@ impl PipelineFiles {
         prompts.iter().filter(|name| known(name)).for_each(|name| read(format!("{PROMPTS_FOLDER}/{name}")));
         problems
             .extend(prompts.iter().filter(|name| !known(name)).map(|name| describe_stranger(folder, name)));
+        problems.extend(find_misspelt_folders(folder));
         Problems::fail_if_any(problems)?;
         Ok(Self(files))
     }
@@ -79,6 +80,24 @@ fn list_prompt_files(folder: &Path) -> Result<Vec<String>, Problems> {
         names.filter(|name| name.ends_with(".md") && !name.starts_with('.')).collect();
     names.sort_unstable();
     Ok(names)
+}
+
+/// Returns a sentence for each folder whose name is nearly that of one that is read: it would be ignored without a word.
+fn find_misspelt_folders(folder: &Path) -> Vec<String> {
+    let place = folder.join(PROMPTS_FOLDER);
+    let (Some(parent), Some(wanted)) = (place.parent(), place.file_name()) else { return Vec::new() };
+    let wanted = wanted.to_string_lossy();
+    let Ok(entries) = fs::read_dir(parent) else { return Vec::new() };
+    let folders = entries.take(FILES_MAX).flatten().filter(|entry| entry.path().is_dir());
+    let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut found: Vec<String> = names
+        .filter(|name| *name != wanted && !suggest_name(name, [&*wanted].into_iter()).is_empty())
+        .map(|name| {
+            format!("{}: no folder has this name; did you mean `{wanted}`?", parent.join(&name).display())
+        })
+        .collect();
+    found.sort_unstable();
+    found
 }
 
 fn describe_stranger(folder: &Path, name: &str) -> String {
@@ -259,5 +278,33 @@ mod tests {
         let backup =
             folder_with(&[("pipeline.toml", ""), ("prompts/.#run.md", "x"), ("prompts/run.md~", "x")]);
         assert!(read(&backup).is_ok(), "files of an editor are ignored");
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_and_not_read_without_end() {
+        for (target, says) in [("/dev/zero", "it is not a regular file"), ("/", "it is not a regular file")] {
+            let folder = folder_with(&[("pipeline.toml", ""), ("prompts/run.md", "{{ facts }}")]);
+            let prompt = folder.path().join("retrospective/prompts/system.md");
+            std::os::unix::fs::symlink(target, prompt).unwrap();
+            let problems = read(&folder).unwrap_err();
+            assert!(problems.sentences()[0].contains(says), "{problems:?}");
+        }
+        let endless = document::read_document(Path::new("/dev/zero")).unwrap_err();
+        assert!(endless.sentences()[0].contains("it has more than"), "{endless:?}");
+    }
+
+    #[test]
+    fn a_byte_order_mark_makes_no_version_and_a_misspelt_folder_is_named() {
+        let prompts = ["Look.\n", "\u{feff}Look.\n"];
+        let [plain, marked] = prompts
+            .map(|text| read(&folder_with(&[("pipeline.toml", ""), ("prompts/system.md", text)])).unwrap());
+        assert_eq!(plain.version().hashes(), marked.version().hashes());
+        let folder =
+            folder_with(&[("pipeline.toml", ""), ("prompt/system.md", "Look.\n"), ("cases/a.toml", "")]);
+        let problems = read(&folder).unwrap_err();
+        assert_eq!(problems.sentences().len(), 1, "{problems:?}");
+        assert!(
+            problems.sentences()[0].ends_with("prompt: no folder has this name; did you mean `prompts`?")
+        );
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Expectation {
     no_change: Option<String>,
     /// Part of the title of a memory that there is afterwards, with this `status` and `weight`.
     memory: Option<String>,
-    /// Part of a title that no memory has.
+    /// Part of a title that no memory has, whatever its status.
     no_memory: Option<String>,
     /// Part of the title of a finding.
     finding: Option<String>,
@@ -90,6 +90,10 @@ impl Expectation {
             }
             1 => {}
             _ => return Some("expects several things; give each its own entry".to_owned()),
+        }
+        let texts = [&self.memory, &self.no_memory, &self.finding, &self.no_finding, &self.report];
+        if texts.into_iter().flatten().any(String::is_empty) {
+            return Some("expects an empty text, which is part of every text".to_owned());
         }
         let kinds = [("change", &self.change), ("no_change", &self.no_change)];
         let (key, kind) = kinds.into_iter().find_map(|(key, kind)| Some((key, kind.as_deref()?)))?;

@@ -5,13 +5,18 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use retro_config::Problems;
-use retro_config::document::read_document;
+use retro_config::document::read_regular_document;
 use retro_core::id::{Step, Workflow};
 use retro_core::run::RunOutcome;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::expectation::Expectation;
+
+/// Maximum number of days between two retrospectives of a case: ten years.
+const DAYS_LATER_MAX: u32 = 3650;
+/// Maximum number of uses of runs in a case. Playing them takes seconds.
+const USES_MAX: usize = 1000;
 
 /// A case, with its place.
 #[derive(Debug)]
@@ -77,7 +82,7 @@ pub(super) struct CaseCall {
 pub(super) struct CaseRetrospective {
     /// Days since the last one.
     #[serde(default)]
-    pub(super) days_later: u32,
+    pub(super) days_later: Option<Spanned<u32>>,
     /// Memories that a person deletes before, by a part of their titles.
     #[serde(default)]
     pub(super) delete: Vec<Spanned<String>>,
@@ -86,6 +91,7 @@ pub(super) struct CaseRetrospective {
     pub(super) question: Option<String>,
     /// Runs in the order in which they are investigated.
     pub(super) runs: Vec<Spanned<RunUse>>,
+    #[serde(default)]
     pub(super) expect: Vec<Spanned<Expectation>>,
 }
 
@@ -103,7 +109,7 @@ pub(super) struct RunUse {
 impl CaseFile {
     /// Reads a case. Fails with the problems, each with file and line.
     pub(crate) fn read(path: &Path) -> Result<Self, Problems> {
-        let text = read_document(path)?;
+        let text = read_regular_document(path)?;
         let case: Case = toml::from_str(&text).map_err(|error| {
             let line = error.span().map_or(1, |span| line_of(&text, span.start));
             let message = error.message().replace('\n', ", ");
@@ -128,8 +134,21 @@ impl CaseFile {
         let mut problems = Vec::new();
         if self.case.retrospective.is_empty() {
             problems.push(format!("{}:1: has no [[retrospective]]", self.path.display()));
+        } else if self.case.retrospective.iter().all(|one| one.expect.is_empty()) {
+            problems
+                .push(format!("{}:1: expects nothing, so it cannot fail; add `expect`", self.path.display()));
+        }
+        if self.case.retrospective.iter().map(|one| one.runs.len()).sum::<usize>() > USES_MAX {
+            problems.push(format!("{}:1: plays more than {USES_MAX} runs", self.path.display()));
         }
         for retrospective in &self.case.retrospective {
+            if let Some(days) =
+                retrospective.days_later.as_ref().filter(|days| *days.get_ref() > DAYS_LATER_MAX)
+            {
+                let place = self.place(days.span());
+                problems
+                    .push(format!("{place}: `days_later` is {}; at most {DAYS_LATER_MAX}", days.get_ref()));
+            }
             for used in &retrospective.runs {
                 let name = &used.get_ref().run;
                 if !self.case.run.contains_key(name) {

@@ -90,7 +90,8 @@ impl<'a> CasePlayer<'a> {
         let mut problems = Vec::new();
         let file = self.file;
         for told in &file.case.retrospective {
-            self.now += SignedDuration::from_hours(24 * i64::from(told.days_later) + 1);
+            let days = told.days_later.as_ref().map_or(0, |days| *days.get_ref());
+            self.now += SignedDuration::from_hours(24 * i64::from(days) + 1);
             if let Err(problem) = self.play_retrospective(told, &mut problems).await {
                 // What comes after it would build on something that did not happen.
                 problems.push(problem);

@@ -1,7 +1,8 @@
 //! Runs `retro pipeline revert`.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -23,6 +24,10 @@ use crate::commands::dead_letters::redact_text;
 use crate::exit::Exit;
 use crate::{output, store};
 
+/// Permissions of a file and of a folder that were not there before.
+const FILE_MODE: u32 = 0o644;
+const FOLDER_MODE: u32 = 0o755;
+
 /// Writes a stored version back into the configured folder, after keeping a copy of what it replaces. Nothing is written if
 /// this program cannot read the version any more.
 pub(super) async fn revert_pipeline(
@@ -42,6 +47,7 @@ pub(super) async fn revert_pipeline(
         Ok(pipeline) => pipeline,
         Err(problems) => return report_problems(context.output, problems.sentences()),
     };
+    refuse_links(folder)?;
     let act =
         Attribution::new(&redact_text(&args.act.by), &redact_text(&args.act.reason), SystemClock.now())?;
     let kept = folder.join(format!("replaced-{}", act.at.strftime("%Y%m%dT%H%M%S%3fZ")));
@@ -49,6 +55,12 @@ pub(super) async fn revert_pipeline(
     let revert = PipelineRevert { hash: hash.clone(), act, folder: folder.display().to_string() };
     stored.record_pipeline_revert(context.tenant, &revert).await?;
     let replaced = replace_files(folder, &kept, &files)?;
+    if let Err(problems) = Pipeline::read_folder(Some(folder)) {
+        let problems = problems.sentences().join("; ");
+        bail!(
+            "the version was written, but the folder has other mistakes, so it does not take effect: {problems}"
+        );
+    }
     let result = &pipeline.version().hashes().pipeline;
     let data = json!({"version": hash, "result": result, "written": files.keys().collect::<Vec<_>>(),
         "replaced": replaced, "kept_in": (!replaced.is_empty()).then(|| kept.display().to_string())});
@@ -86,6 +98,23 @@ fn collect_files(contents: &PipelineContents) -> BTreeMap<String, String> {
     files
 }
 
+/// Fails if a file or folder that is to be replaced is a symbolic link: what it leads to belongs to somebody else, or is
+/// replaced by whoever made the link.
+fn refuse_links(folder: &Path) -> anyhow::Result<()> {
+    let prompts = Pipeline::default().explain_prompts().into_iter();
+    let mut places: Vec<PathBuf> =
+        prompts.map(|prompt| folder.join(PROMPTS_FOLDER).join(prompt.file)).collect();
+    let policy = folder.join(POLICY_FILE);
+    places.extend(policy.parent().map(Path::to_owned));
+    places.extend([policy, folder.join(PROMPTS_FOLDER)]);
+    match places.iter().find(|place| place.is_symlink()) {
+        None => Ok(()),
+        Some(link) => {
+            bail!("{} is a symbolic link, so nothing was written; change what it leads to", link.display())
+        }
+    }
+}
+
 /// Replaces the files of a pipeline in a folder and returns those that were there, which are moved into `kept`. Other files,
 /// such as cases, are left alone.
 fn replace_files(
@@ -113,11 +142,20 @@ fn replace_files(
 
 /// Writes a file beside its place and renames it, so that no process reads half of it.
 fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
+    let is_new_folder = path.parent().is_some_and(|parent| !parent.exists());
     create_parent(path)?;
+    if let Some(parent) = path.parent().filter(|_| is_new_folder) {
+        fs::set_permissions(parent, Permissions::from_mode(FOLDER_MODE))
+            .with_context(|| format!("cannot write {}", parent.display()))?;
+    }
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let beside = PathBuf::from(beside);
     fs::write(&beside, text).with_context(|| format!("cannot write {}", beside.display()))?;
+    // The program writes its data for itself alone; a pipeline is read by processes of other users, too.
+    let mode = fs::metadata(path).map_or(FILE_MODE, |replaced| replaced.permissions().mode());
+    fs::set_permissions(&beside, Permissions::from_mode(mode))
+        .with_context(|| format!("cannot write {}", beside.display()))?;
     fs::rename(&beside, path).with_context(|| format!("cannot write {}", path.display()))
 }
 
@@ -161,5 +199,21 @@ mod tests {
         contents.prompts.insert("system.md".to_owned(), "Shipped by an earlier version.".to_owned());
         let files = collect_files(&contents);
         assert_eq!(files["retrospective/prompts/system.md"], "Shipped by an earlier version.");
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link_and_a_file_keeps_its_permissions() {
+        let (folder, other) = (tempfile::TempDir::new().unwrap(), tempfile::TempDir::new().unwrap());
+        let policy = folder.path().join(POLICY_FILE);
+        write_file(&policy, "old").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&policy), mode(policy.parent().unwrap())), (FILE_MODE, FOLDER_MODE));
+        fs::set_permissions(&policy, Permissions::from_mode(0o640)).unwrap();
+        write_file(&policy, "new").unwrap();
+        assert_eq!((mode(&policy), fs::read_to_string(&policy).unwrap()), (0o640, "new".to_owned()));
+        assert!(refuse_links(folder.path()).is_ok());
+        std::os::unix::fs::symlink(other.path(), folder.path().join(PROMPTS_FOLDER)).unwrap();
+        let refused = refuse_links(folder.path()).unwrap_err().to_string();
+        assert!(refused.contains("prompts is a symbolic link"), "{refused}");
     }
 }

@@ -15,6 +15,9 @@ use crate::{output, store};
 /// Maximum number of versions that are listed.
 pub(super) const LISTED_MAX: u32 = 200;
 
+/// Minimum number of digits that name a version: fewer are a typing error rather than a name.
+const DIGITS_MIN: usize = 4;
+
 /// Lists the stored versions with their quality.
 pub(super) async fn print_versions(context: &CommandContext<'_>, config: &Config) -> anyhow::Result<Exit> {
     let stored = store::open_store(config).await?;
@@ -30,12 +33,16 @@ pub(super) async fn print_versions(context: &CommandContext<'_>, config: &Config
     Ok(Exit::Done)
 }
 
-/// Loads the only stored version whose hash begins with the digits. Fails if there are none or several.
+/// Loads the only stored version whose hash begins with the digits. Fails if they are fewer than
+/// [`DIGITS_MIN`], or if there are none or several.
 pub(super) async fn load_version(
     stored: &dyn Store,
     tenant: &Tenant,
     digits: &str,
 ) -> anyhow::Result<(PipelineHash, PipelineContents)> {
+    if digits.len() < DIGITS_MIN {
+        bail!("`{digits}` names no version; give at least {DIGITS_MIN} digits of its hash");
+    }
     let hashes = stored.find_pipelines(tenant, digits).await?;
     let hash = match &hashes[..] {
         [hash] => hash.clone(),

@@ -132,7 +132,11 @@ impl<'b> MemoryCase<'b> {
             call.arguments.as_command().is_none_or(|command| command.programs().any(|one| one == program))
         });
         let could = |manner: &Option<Manner>| manner.as_ref().is_none_or(|manner| manner.applies_to(call));
-        (runs_it || self.has_own_error(call)) && could(&self.prefer) && could(&self.avoid)
+        // A tool with named parameters answers with the error because one of them is missing. The error of a command may be
+        // that of any program.
+        let is_missing_it = self.has_own_error(call) && call.arguments.as_command().is_none();
+        (runs_it || self.has_own_error(call))
+            && (is_missing_it || (could(&self.prefer) && could(&self.avoid)))
     }
 
     fn has_own_error(&self, call: &Call<'_>) -> bool {

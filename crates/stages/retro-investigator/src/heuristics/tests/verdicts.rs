@@ -44,6 +44,19 @@ fn a_manner_of_the_call_is_judged_by_the_call() {
 }
 
 #[test]
+fn a_value_that_was_not_given_is_ignored_if_its_error_came_and_not_met_otherwise() {
+    let known = || cue("deploy", "missing required argument region", None, Some("`region` = `eu`"));
+    for (calls, expected) in [
+        (vec![("deploy", PLAIN, OWN)], MemoryVerdict::Ignored),
+        (vec![("deploy", PLAIN, OWN), ("deploy", PLACED, "deployed")], MemoryVerdict::Helped),
+        (vec![("deploy", PLAIN, "deployed")], MemoryVerdict::CueNotMet),
+        (vec![("deploy", PLAIN, "Error: no such service")], MemoryVerdict::CueNotMet),
+    ] {
+        assert_eq!(verdict(known(), &calls).0, expected, "{calls:?}");
+    }
+}
+
+#[test]
 fn an_earlier_or_transient_error_is_no_harm() {
     let down = "Error: the cluster is down";
     let anyhow = [("deploy", PLAIN, down), ("deploy", PLACED, down)];
