@@ -132,6 +132,18 @@ mod tests {
                 "story = \"x\"\n[run.a]\n[[retrospective]]\nruns = [{ run = \"a\" }]\nexpect = [{}]\n",
                 "case.toml:5: expects nothing",
             ),
+            (
+                "story = \"x\"\n[run.a]\n[[retrospective]]\nruns = [{ run = \"a\" }]\nexpect = [{ memory = \"\" }]\n",
+                "case.toml:5: expects an empty text",
+            ),
+            (
+                "story = \"x\"\n[run.a]\n[[retrospective]]\nruns = [{ run = \"a\" }]\n",
+                "case.toml:1: expects nothing, so it cannot fail",
+            ),
+            (
+                "story = \"x\"\n[run.a]\n[[retrospective]]\nruns = [{ run = \"a\" }]\ndays_later = 9999999\n",
+                "case.toml:5: `days_later` is 9999999; at most 3650",
+            ),
         ] {
             let (_folder, path) = write_case(text);
             let result = play_case(&path, &Pipeline::default()).await;

@@ -134,9 +134,6 @@ impl CaseFile {
         let mut problems = Vec::new();
         if self.case.retrospective.is_empty() {
             problems.push(format!("{}:1: has no [[retrospective]]", self.path.display()));
-        } else if self.case.retrospective.iter().all(|one| one.expect.is_empty()) {
-            problems
-                .push(format!("{}:1: expects nothing, so it cannot fail; add `expect`", self.path.display()));
         }
         if self.case.retrospective.iter().map(|one| one.runs.len()).sum::<usize>() > USES_MAX {
             problems.push(format!("{}:1: plays more than {USES_MAX} runs", self.path.display()));
@@ -160,6 +157,10 @@ impl CaseFile {
                 Some(format!("{}: {problem}", self.place(expectation.span())))
             });
             problems.extend(wrong);
+        }
+        if problems.is_empty() && self.case.retrospective.iter().all(|one| one.expect.is_empty()) {
+            let path = self.path.display();
+            problems.push(format!("{path}:1: expects nothing, so it cannot fail; add `expect`"));
         }
         problems
     }
