@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use retro_bus::{ACK_WAIT, OutboxPublisher, announce_outbox, listen_for_outbox, run_relay, topology};
 use retro_core::id::RetrospectiveId;
@@ -73,6 +74,8 @@ async fn a_lost_connection_ends_the_wait_for_an_ack_and_the_next_attempt_waits_f
     // A server that is stopped receives the message and never answers.
     let server = Pid::from_raw(i32::try_from(nats.pid().unwrap()).unwrap());
     kill(server, Signal::SIGSTOP).unwrap();
+    // Its threads go on for a moment, and one of them might answer.
+    waitid(Id::Pid(server), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT).unwrap();
     let mut publishing = pin!(publisher.publish(&messages));
     assert!(futures::poll!(&mut publishing).is_pending());
     bus.flush(TEST_TIMEOUT).await.unwrap();
