@@ -91,7 +91,7 @@ fn find_misspelt_folders(folder: &Path) -> Vec<String> {
     let folders = entries.take(FILES_MAX).flatten().filter(|entry| entry.path().is_dir());
     let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
     let mut found: Vec<String> = names
-        .filter(|name| *name != wanted && !suggest_name(name, [&*wanted].into_iter()).is_empty())
+        .filter(|name| *name != wanted && !suggest_name(name, [&*wanted]).is_empty())
         .map(|name| {
             format!("{}: no folder has this name; did you mean `{wanted}`?", parent.join(&name).display())
         })
