@@ -18,6 +18,9 @@ use crate::store;
 const COUNTER_DURABLE: &str = "counter";
 /// Interval at which a workflow is polled during its retrospective.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Number of looks in a row that have to find nothing to do. The broker counts a message for its consumer a moment after it
+/// has confirmed it.
+const IDLE_LOOKS: u32 = 2;
 /// Timeout for the end of a retrospective.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
@@ -54,7 +57,9 @@ impl Pace {
     /// Fails after [`WAIT_MAX`], and if the broker refuses to say what is counted.
     pub(super) async fn wait_until_idle(&self, bus: &Bus, workflow: &Workflow) -> anyhow::Result<()> {
         let idle = async {
-            while !self.is_idle(bus, workflow).await? {
+            let mut idle_looks = 0;
+            while idle_looks < IDLE_LOOKS {
+                idle_looks = if self.is_idle(bus, workflow).await? { idle_looks + 1 } else { 0 };
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
             Ok(())
