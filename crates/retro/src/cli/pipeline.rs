@@ -33,7 +33,7 @@ pub(crate) enum PipelineCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct RevertArgs {
-    /// Version to write, by the first digits of its hash.
+    /// Version to write, by the first 4 or more digits of its hash.
     pub(crate) version: String,
     #[command(flatten)]
     pub(crate) act: AuditArgs,
@@ -50,8 +50,8 @@ pub(crate) struct TestArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// What to compare with: another pipelines folder, or a stored version by the first digits of its hash [default: the
-    /// built-in pipeline].
+    /// What to compare with: another pipelines folder, or a stored version by the first 4 or more digits of its hash
+    /// [default: the built-in pipeline].
     pub(crate) other: Option<String>,
     /// Pipelines folder to compare [default: the configured one].
     #[arg(long, value_name = "DIR")]
