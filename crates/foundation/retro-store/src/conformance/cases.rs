@@ -273,6 +273,7 @@ macro_rules! conformance {
                 bodies_are_kept_until_their_retrospective_has_closed
                 a_dropped_body_is_gone
                 facts_are_purged_after_bodies_and_identities_stay
+                what_waits_is_applied_before_its_run_is_purged
                 call_summaries_outlive_bodies_and_facts
                 a_run_that_was_not_counted_keeps_its_details_as_long_as_a_body
                 journals_are_kept_until_their_retrospective_has_ended

@@ -15,8 +15,8 @@ use super::scenario::{LONG_S, Scenario, empty_result, failed_result, result_with
 use super::summaries;
 use crate::retention::RetentionStage;
 use crate::{
-    CommitResult, DeliveryPosition, IncomingRun, JournalEntry, JournalStage as Journalled, PurgeResult,
-    RunFilter, StoredBody,
+    AppliedPresentations, CommitResult, DeliveryPosition, IncomingRun, JournalEntry, JournalStage as Journalled,
+    Presentation, PurgeResult, RunFilter, StoredBody,
 };
 
 use Disposition::{Counted as Now, Duplicate, Recorded, Superseded};
@@ -291,6 +291,33 @@ pub async fn purging_is_bounded_and_two_at_once_purge_what_one_would_have(databa
     let result = database.one.list_retention_totals().await.expect("reading");
     let result: Vec<_> = result.iter().map(|row| (row.stage, row.purged)).collect();
     assert_eq!(result, [(RetentionStage::Events, 20)]);
+}
+
+/// Checks that a presentation that no gateway has applied is counted for its memory before what is stored of its run is
+/// purged, and leaves nothing behind.
+pub async fn what_waits_is_applied_before_its_run_is_purged(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let memory = scenario.learn_lesson("Retry at once").await.id;
+    let run = run_id("Retry at once 1");
+    let waiting = Presentation {
+        key: scenario.key.clone(),
+        run: run.clone(),
+        memories: vec![memory],
+        assignments: Vec::new(),
+    };
+    database.one.record_presentations(&[waiting]).await.expect("recording");
+    purge_all(database, RetentionStage::Bodies, 0).await;
+    let handed =
+        async || database.two.was_handed(&scenario.key, &run, memory).await.expect("looking it up");
+    assert!(handed().await);
+    assert_eq!(purge_all(database, RetentionStage::Runs, 3600).await, 0, "it waits since a moment only");
+    assert!(handed().await);
+    assert_eq!(purge_all(database, RetentionStage::Runs, 0).await, 2);
+    assert!(!handed().await);
+    let usage = database.two.count_memory_usage(&scenario.key.tenant, &[memory]).await.expect("counting");
+    assert_eq!(usage[0].presented, 1);
+    let left = database.one.apply_presentations(9).await.expect("applying");
+    assert_eq!(left, AppliedPresentations::default());
 }
 
 /// Purges a stage until nothing is due, and returns the number of purged rows.

@@ -205,7 +205,7 @@ pub(crate) async fn list_waiting(
         WHERE said.tenant = $1 AND said.scope = $2 AND said.settled_by IS NULL
         ORDER BY said.passes, said.id LIMIT $3";
     // First, or what is applied between the two readings would be in neither.
-    let pending = pending_presentations::list_of_waiting_feedback(&mut *connection, key).await?;
+    let runs = pending_presentations::load_runs_of_feedback(&mut *connection, key).await?;
     let rows: Vec<WaitingRecord> = sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
@@ -216,7 +216,12 @@ pub(crate) async fn list_waiting(
     // A verdict on a rule is stored before the rule's batch is applied, where it meets what was said of the same run.
     // The effect key of the run's change tells if it was weighed.
     let of_rules = Repository::of_rule_scope(&key.workflow).is_some();
-    rows.into_iter().map(|row| row.into_waiting(of_rules, &pending)).collect()
+    let mut waiting: Vec<WaitingFeedback> =
+        rows.into_iter().map(|row| row.into_waiting(of_rules, &runs)).collect::<Result<_>>()?;
+    // Feedback that came between the two readings waits for the next closing: it would seem to be about a memory that
+    // its run was never shown.
+    waiting.retain(|one| one.feedback.author.run().is_none_or(|(workflow, run)| runs.includes(workflow, run)));
+    Ok(waiting)
 }
 
 /// Marks what a retrospective, or a batch of rules, has settled, and counts for the rest that it has waited.

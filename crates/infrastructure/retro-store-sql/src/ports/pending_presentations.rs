@@ -2,7 +2,10 @@
 //!
 //! A row is deleted in the transaction that applies it. What was recorded first is applied first, unless two gateways
 //! apply at once: then a run's second answer may be applied before its first, which chose the same memories.
+//!
+//! The rows of a run are found in its bucket, see `0020_presentation_buckets.sql`.
 
+use retro_core::feedback::FEEDBACK_PER_CLOSING_MAX;
 use retro_core::id::{MemoryId, RunId, WorkflowKey};
 use retro_store::{Presentation, Result};
 
@@ -10,7 +13,9 @@ use super::dialect::{
     Connection, OnTable, any_selected, bind_rows, lookup_join, now_ms, rows_table, skip_locked,
 };
 use super::presentations::{RecordedPresentation, store_presentations};
-use crate::rows::presentation::{PendingPresentation, PendingRow, format_pending_memories};
+use crate::rows::presentation::{
+    PendingPresentation, PendingRow, RunsOfFeedback, bucket_of_run, format_pending_memories,
+};
 use crate::{at, to_i64};
 
 /// Maximum number of answers of one run that are looked at before they are applied. A run asks once or a few times for
@@ -20,11 +25,11 @@ const ANSWERS_OF_RUN_MAX: u64 = 1_000;
 /// Appends a row for each presentation that says anything.
 pub(crate) async fn append(connection: &mut Connection, presentations: &[Presentation]) -> Result<()> {
     const APPEND: &str = concat!(
-        "INSERT INTO pending_presentations (tenant, workflow, run_id, memories, presented_ms)
-         SELECT tenant, workflow, run_id, memories, ",
+        "INSERT INTO pending_presentations (tenant, workflow, run_id, memories, bucket, presented_ms)
+         SELECT tenant, workflow, run_id, memories, bucket, ",
         now_ms!(),
         " FROM ",
-        rows_table!("new", "$1" "tenant", "$2" "workflow", "$3" "run_id", "$4" "memories"),
+        rows_table!("new", "$1" "tenant", "$2" "workflow", "$3" "run_id", "$4" "memories", "$5" "bucket"),
         " ORDER BY place"
     );
     let rows: Vec<(&Presentation, String)> = presentations
@@ -40,6 +45,7 @@ pub(crate) async fn append(connection: &mut Connection, presentations: &[Present
         one.key.workflow.as_str(),
         one.run.as_str(),
         memories.as_str(),
+        bucket_of_run(one.key.tenant.as_str(), one.key.workflow.as_str(), one.run.as_str()),
     ]);
     let done = query.execute(connection).await.on_table("pending_presentations")?;
     at("pending_presentations", "all").check_rows_affected(done.rows_affected(), rows.len())
@@ -84,32 +90,64 @@ pub(crate) async fn apply_oldest(connection: &mut Connection, limit: u32) -> Res
     Ok(pending.len() as u64)
 }
 
-/// Lists what was handed to the runs about which feedback on the memories of a workflow or rule scope waits, and is not
-/// applied yet.
-pub(crate) async fn list_of_waiting_feedback(
+/// Applies what has waited for longer than an age, because what is stored of its runs is purged at that age. Returns `true`
+/// if something was applied.
+pub(crate) async fn apply_older(connection: &mut Connection, age_s: i64, limit: u32) -> Result<bool> {
+    const OLDEST: &str = concat!(
+        "SELECT presented_ms <= ",
+        now_ms!(),
+        " - $1 * 1000 FROM pending_presentations /* reads all: only the first entry of the key */ ORDER BY id LIMIT 1"
+    );
+    let is_older: Option<bool> = sqlx::query_scalar(OLDEST)
+        .bind(age_s)
+        .fetch_optional(&mut *connection)
+        .await
+        .on_table("pending_presentations")?;
+    Ok(is_older == Some(true) && apply_oldest(connection, limit).await? > 0)
+}
+
+/// Loads the runs of the feedback on memories of a workflow or rule scope that the next closing weighs.
+pub(crate) async fn load_runs_of_feedback(
     connection: &mut Connection,
     scope: &WorkflowKey,
-) -> Result<Vec<PendingPresentation>> {
-    const LIST: &str = concat!(
+) -> Result<RunsOfFeedback> {
+    const RUNS: &str = "
+        SELECT DISTINCT workflow, run_id FROM (
+            SELECT workflow, run_id FROM memory_feedback
+            WHERE tenant = $1 AND scope = $2 AND settled_by IS NULL
+            ORDER BY passes, id LIMIT $3) AS said
+        WHERE run_id IS NOT NULL";
+    const PENDING: &str = concat!(
         "SELECT pending_presentations.id, pending_presentations.tenant, pending_presentations.workflow,
-            pending_presentations.run_id, memories, presented_ms
-         FROM (
-             SELECT DISTINCT tenant, workflow, run_id FROM memory_feedback
-             WHERE tenant = $1 AND scope = $2 AND settled_by IS NULL) AS said",
+            pending_presentations.run_id, memories, presented_ms FROM ",
+        rows_table!("said", "$1" "tenant", "$2" "workflow", "$3" "run_id", "$4" "bucket"),
         lookup_join!(
             "pending_presentations",
             "id, tenant, workflow, run_id, memories, presented_ms",
-            "pending_presentations.tenant = said.tenant AND pending_presentations.workflow = said.workflow
+            "pending_presentations.bucket IN (0, said.bucket)
+                AND pending_presentations.tenant = said.tenant AND pending_presentations.workflow = said.workflow
                 AND pending_presentations.run_id = said.run_id"
         )
     );
-    let rows: Vec<PendingRow> = sqlx::query_as(LIST)
+    let runs: Vec<(String, String)> = sqlx::query_as(RUNS)
         .bind(scope.tenant.as_str())
         .bind(scope.workflow.as_str())
-        .fetch_all(connection)
+        .bind(i64::from(FEEDBACK_PER_CLOSING_MAX))
+        .fetch_all(&mut *connection)
         .await
-        .on_table("pending_presentations")?;
-    rows.into_iter().map(PendingPresentation::from_row).collect()
+        .on_table("memory_feedback")?;
+    if runs.is_empty() {
+        return Ok(RunsOfFeedback::default());
+    }
+    let tenant = scope.tenant.as_str();
+    let query = bind_rows!(sqlx::query_as(PENDING), runs, |(workflow, run)| [
+        tenant,
+        workflow.as_str(),
+        run.as_str(),
+        bucket_of_run(tenant, workflow, run),
+    ]);
+    let rows: Vec<PendingRow> = query.fetch_all(connection).await.on_table("pending_presentations")?;
+    RunsOfFeedback::from_rows(scope, &runs, rows)
 }
 
 /// Lists what a run was handed and is not applied yet, oldest first.
@@ -120,11 +158,12 @@ pub(crate) async fn list_of_run(
 ) -> Result<Vec<PendingPresentation>> {
     const LIST: &str = "
         SELECT id, tenant, workflow, run_id, memories, presented_ms FROM pending_presentations
-        WHERE tenant = $1 AND workflow = $2 AND run_id = $3 ORDER BY id LIMIT $4";
+        WHERE tenant = $1 AND workflow = $2 AND run_id = $3 AND bucket IN (0, $4) ORDER BY id LIMIT $5";
     let rows: Vec<PendingRow> = sqlx::query_as(LIST)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
         .bind(run.as_str())
+        .bind(bucket_of_run(key.tenant.as_str(), key.workflow.as_str(), run.as_str()))
         .bind(to_i64(ANSWERS_OF_RUN_MAX))
         .fetch_all(connection)
         .await

@@ -18,6 +18,7 @@ use super::dialect::{
     json_array_contains, lookup_join, now_ms, rows_table, skip_locked,
 };
 use super::open::commit;
+use super::pending_presentations;
 use crate::rows::commit_label::purge_commit_label;
 use crate::{at, to_i64, to_json};
 
@@ -25,6 +26,9 @@ use crate::{at, to_i64, to_json};
 const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
 /// Maximum number of windows processed per call; a window usually has a few dozen runs.
 const WINDOWS_PER_CALL: i64 = 100;
+
+/// Maximum number of waiting presentations that are applied in one transaction before runs are purged.
+const PENDING_APPLIED_MAX: u32 = 128;
 
 /// SQL expression for the latest time, in Unix milliseconds, at which a row is old enough to purge. Parameter
 /// 1 is the age in seconds.
@@ -256,6 +260,10 @@ async fn purge_uncounted(connection: &mut Connection, age_s: i64, limit: i64) ->
 }
 
 async fn purge_runs(connection: &mut Connection, age_s: i64, limit: i64) -> Result<PurgeResult> {
+    // Applied after its run is purged, what waits would stay for ever. The runs are purged the next time.
+    if pending_presentations::apply_older(&mut *connection, age_s, PENDING_APPLIED_MAX).await? {
+        return Ok(PurgeResult { rows: 0, has_more: true });
+    }
     const WINDOWS: &str = concat!(
         "SELECT tenant, id FROM retrospectives
          WHERE state = 'closed' AND deleted_details = 1 AND epoch > 0 AND state_ms <= ",
@@ -268,8 +276,6 @@ async fn purge_runs(connection: &mut Connection, age_s: i64, limit: i64) -> Resu
     delete_by_runs(connection, "presentations", delete_by_run_ids!("presentations"), &picked).await?;
     delete_by_runs(connection, "memory_assignments", delete_by_run_ids!("memory_assignments"), &picked)
         .await?;
-    let pending = delete_by_run_ids!("pending_presentations");
-    delete_by_runs(connection, "pending_presentations", pending, &picked).await?;
     let rows = delete_by_runs(connection, "run_facts", delete_details!("run_facts"), &picked).await?;
     let marked = mark_purged_windows(connection, mark_windows!("run_facts", "1", "2"), &windows).await?;
     Ok(PurgeResult { rows, has_more: marked > 0 || to_i64(rows) >= limit })

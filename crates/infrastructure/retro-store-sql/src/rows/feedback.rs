@@ -4,7 +4,7 @@ use retro_core::feedback::FeedbackOutcome;
 use retro_core::learn::{FeedbackRun, WaitingFeedback};
 use retro_store::{FeedbackRow, Result};
 
-use super::presentation::PendingPresentation;
+use super::presentation::RunsOfFeedback;
 use crate::at;
 
 /// Row of `memory_feedback` with what became of it.
@@ -58,20 +58,14 @@ impl WaitingRecord {
     pub(crate) fn into_waiting(
         self,
         of_rules: bool,
-        pending: &[PendingPresentation],
+        runs: &RunsOfFeedback,
     ) -> Result<WaitingFeedback> {
         let feedback: retro_core::feedback::Feedback =
             at("memory_feedback.feedback", &self.id).parse_json(&self.feedback)?;
         let run = feedback.author.run().map(|(workflow, run)| FeedbackRun {
             recorded: self.recorded,
             claimed: self.claimed,
-            shown: self.shown
-                || pending.iter().any(|one| {
-                    let PendingPresentation { presentation, .. } = one;
-                    presentation.key.workflow == *workflow
-                        && presentation.run == *run
-                        && presentation.memories.contains(&feedback.memory)
-                }),
+            shown: self.shown || runs.was_presented(workflow, run, feedback.memory),
             judged: self.heard || (self.applied && !of_rules),
         });
         let passes = at("memory_feedback.passes", &self.id).parse_unsigned(self.passes)?;

@@ -1,14 +1,17 @@
 //! Text of a row of `pending_presentations`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use retro_core::id::MemoryId;
+use retro_core::id::{MemoryId, RunId, Workflow, WorkflowKey, derive_uuid};
 use retro_core::recall::Assignment;
 use retro_store::{Presentation, Result};
 use uuid::Uuid;
 
 use crate::at;
 
+/// Number of buckets. A transaction with rows of hundreds of runs writes at most as many pages of the index, and whoever
+/// looks for a run reads one bucket of what waits.
+const BUCKETS: u8 = 32;
 /// Number of hexadecimal digits of a memory's id.
 const ID_DIGITS: usize = 32;
 
@@ -20,6 +23,13 @@ pub(crate) type PendingRow = (i64, String, String, String, String, i64);
 pub(crate) struct PendingPresentation {
     pub(crate) presentation: Presentation,
     pub(crate) recorded_ms: i64,
+}
+
+/// Returns the bucket in which the presentations of a run wait, 1 to [`BUCKETS`]. Stored, so it must never change. In bucket
+/// 0 are rows of releases that knew none.
+pub(crate) fn bucket_of_run(tenant: &str, workflow: &str, run: &str) -> i64 {
+    let id = derive_uuid("bucket of presentations", &[tenant, workflow, run]);
+    i64::from(id.as_bytes()[0] % BUCKETS) + 1
 }
 
 /// Formats what a run was handed: memories separated by blanks, each with the digits of its id, `p` if it was
@@ -59,10 +69,9 @@ impl PendingPresentation {
     /// Parses a row. Fails if a value is damaged.
     pub(crate) fn from_row((id, tenant, workflow, run, memories, recorded_ms): PendingRow) -> Result<Self> {
         let place = at("pending_presentations", id);
-        let key =
-            retro_core::id::WorkflowKey { tenant: place.parse(&tenant)?, workflow: place.parse(&workflow)? };
-        let mut presentation =
-            Presentation { key, run: place.parse(&run)?, memories: Vec::new(), assignments: Vec::new() };
+        let key = WorkflowKey { tenant: place.parse(&tenant)?, workflow: place.parse(&workflow)? };
+        let run: RunId = place.parse(&run)?;
+        let mut presentation = Presentation { key, run, memories: Vec::new(), assignments: Vec::new() };
         for entry in memories.split_ascii_whitespace() {
             let (presented, decision) =
                 parse_entry(entry).ok_or_else(|| place.damaged_error("a memory of it cannot be read"))?;
@@ -70,6 +79,42 @@ impl PendingPresentation {
             presentation.assignments.extend(decision);
         }
         Ok(Self { presentation, recorded_ms })
+    }
+}
+
+/// Runs about which feedback waits, and what was handed to them and is not applied yet.
+#[derive(Debug, Default)]
+pub(crate) struct RunsOfFeedback {
+    runs: BTreeSet<(Workflow, RunId)>,
+    pending: Vec<PendingPresentation>,
+}
+
+impl RunsOfFeedback {
+    /// Parses the runs, pairs of workflow and run, of the feedback on memories of a scope, and the rows of
+    /// `pending_presentations` about them. Fails if a value is damaged.
+    pub(crate) fn from_rows(
+        scope: &WorkflowKey,
+        runs: &[(String, String)],
+        pending: Vec<PendingRow>,
+    ) -> Result<Self> {
+        let place = at("memory_feedback", scope);
+        let parse_run = |(workflow, run): &(String, String)| Ok((place.parse(workflow)?, place.parse(run)?));
+        Ok(Self {
+            runs: runs.iter().map(parse_run).collect::<Result<_>>()?,
+            pending: pending.into_iter().map(PendingPresentation::from_row).collect::<Result<_>>()?,
+        })
+    }
+
+    /// Returns `true` if the run is one of these.
+    pub(crate) fn includes(&self, workflow: &Workflow, run: &RunId) -> bool {
+        self.runs.contains(&(workflow.clone(), run.clone()))
+    }
+
+    /// Returns `true` if a memory was presented to a run and that is not applied yet.
+    pub(crate) fn was_presented(&self, workflow: &Workflow, run: &RunId, memory: MemoryId) -> bool {
+        self.pending.iter().map(|one| &one.presentation).any(|one| {
+            one.key.workflow == *workflow && one.run == *run && one.memories.contains(&memory)
+        })
     }
 }
 
@@ -93,7 +138,7 @@ fn parse_entry(entry: &str) -> Option<(Option<MemoryId>, Option<Assignment>)> {
 
 #[cfg(test)]
 mod tests {
-    use retro_core::id::{RunId, Tenant, Workflow, WorkflowKey};
+    use retro_core::id::Tenant;
 
     use super::*;
 
@@ -124,6 +169,15 @@ mod tests {
         assert_eq!(text, format!("{zeros}1p {zeros}2p100 {zeros}3pw0 {zeros}4w1000 {zeros}5h20"));
         let read = PendingPresentation::from_row(row(&text)).unwrap();
         assert_eq!(read, PendingPresentation { presentation, recorded_ms: 7 });
+    }
+
+    #[test]
+    fn runs_are_spread_over_all_buckets_and_stay_in_theirs() {
+        // Stored rows are in these.
+        assert_eq!(bucket_of_run("default", "shop", "run-1"), 20);
+        let used: BTreeSet<i64> =
+            (0..1_000).map(|nth| bucket_of_run("default", "shop", &format!("run-{nth}"))).collect();
+        assert_eq!(used, (1..=i64::from(BUCKETS)).collect());
     }
 
     #[test]
