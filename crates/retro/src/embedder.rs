@@ -8,11 +8,13 @@ use retro_bus::Role;
 use retro_config::Config;
 use retro_store::EmbeddingSource;
 
+use crate::outgoing::build_outgoing_http;
+
 /// Returns the configured embedding source, or `None` for the built-in embedder. May read model weights, but
 /// sends no request.
 pub(crate) fn load_vector_source(config: &Config) -> anyhow::Result<Option<Arc<dyn EmbeddingSource>>> {
     let configured = config.embedder().map_err(|(key, why)| anyhow!("{key} {why}"))?;
-    Ok(retro_embed::build_source(configured)?)
+    Ok(retro_embed::build_source(configured, &build_outgoing_http(config)?)?)
 }
 
 /// Fails if this program was built without the configured kind of embedder. Reads no weights.

@@ -15,6 +15,7 @@ mod instance;
 mod logging;
 mod model;
 mod operator_commands;
+mod outgoing;
 mod output;
 mod policies;
 mod process;

@@ -11,6 +11,8 @@ use retro_investigator::{Engine, HeuristicEngine, ModelEngine, ModelSettings};
 use retro_llm::build_model;
 use retro_model::{ChatMessage, FailureKind, ModelRequest};
 
+use crate::outgoing::build_outgoing_http;
+
 /// Maximum time that `retro doctor` waits for an answer.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of tokens of the answer that `retro doctor` asks for.
@@ -31,7 +33,7 @@ pub(crate) fn build_engine(config: &Config) -> anyhow::Result<Arc<dyn Engine>> {
         price: configured.price,
         budget: configured.budget,
     };
-    Ok(Arc::new(ModelEngine::new(build_model(&configured)?, settings)))
+    Ok(Arc::new(ModelEngine::new(build_model(&configured, &build_outgoing_http(config)?)?, settings)))
 }
 
 /// Returns the engine for these roles. Only the investigator asks a model, so only its process needs the key.
@@ -45,12 +47,13 @@ pub(crate) async fn check_model(config: &Config) -> anyhow::Result<String> {
     let Some(configured) = find_model(config)? else {
         return Ok("none; runs are investigated by the heuristics alone (model_url is not set)".to_owned());
     };
-    let model = build_model(&ModelConfig {
+    let checked = ModelConfig {
         timeout: configured.timeout.min(CHECK_TIMEOUT),
         wait: Duration::ZERO,
         record_dir: None,
         ..configured.clone()
-    })?;
+    };
+    let model = build_model(&checked, &build_outgoing_http(config)?)?;
     let name = &configured.model;
     let url = match &configured.source {
         ModelSource::Endpoint { url, .. } => url,

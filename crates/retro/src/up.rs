@@ -18,7 +18,7 @@ use crate::instance::Instance;
 use crate::policies::PolicySource;
 use crate::process::{Listeners, Process};
 use crate::store::Stores;
-use crate::{broker, data_folder, embedder, model, output, store};
+use crate::{broker, data_folder, embedder, github, model, output, store};
 use backends::Backends;
 
 /// Runs all roles until a signal arrives.
@@ -26,6 +26,7 @@ pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Ex
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let vectors = embedder::load_vector_source(&config)?;
     let engine = model::build_engine(&config)?;
+    let job_logs = github::job_log_fetcher(&config)?;
     data_folder::ensure_private(&config.data_dir)?;
     // Locked until the process ends; the operating system unlocks it even after a kill.
     let _lock = lock_data_folder(&config.data_dir)?;
@@ -51,6 +52,7 @@ pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Ex
         agents_bus,
         policies,
         engine,
+        job_logs,
         vectors,
         supervised,
         metrics,

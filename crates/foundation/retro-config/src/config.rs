@@ -253,6 +253,17 @@ pub struct Config {
     /// Folder in which each answer of the model is recorded with its request, to be played by `cassettes:/FOLDER`.
     #[schemars(example = "/var/lib/retro/cassettes")]
     pub model_record_dir: Option<PathBuf>,
+    /// PEM file with authorities that the program trusts besides the public ones when it sends requests over HTTPS to
+    /// models, embedders and GitHub's API, such as one of your company.
+    #[schemars(example = "/run/secrets/authority.pem")]
+    pub outgoing_ca_file: Option<PathBuf>,
+    /// HTTP proxy through which requests over HTTPS to models, embedders and GitHub's API are sent. Those over plain HTTP
+    /// go directly, and so do bodies of runs from `dataref_hosts`. No variable such as HTTPS_PROXY is read.
+    #[schemars(example = "http://proxy.example.com:3128")]
+    pub outgoing_proxy: Option<Secret>,
+    /// File that contains `outgoing_proxy`, such as a mounted secret.
+    #[schemars(example = "/run/secrets/retro_outgoing_proxy")]
+    pub outgoing_proxy_file: Option<PathBuf>,
     /// Hosts from which run bodies may be fetched over HTTPS, separated by commas. Bodies on other hosts are
     /// rejected.
     #[schemars(example = "runs.example.com, archive.example.com:8443")]
@@ -389,7 +400,7 @@ pub const OTHER_VARIABLES: [&str; 6] = [
 ];
 
 /// Keys of secrets that can also be read from a file. The file's key is the secret's key plus `_file`.
-pub const SECRETS: [&str; 7] = [
+pub const SECRETS: [&str; 8] = [
     "github_secret",
     "github_tenant_secrets",
     "github_token",
@@ -397,6 +408,7 @@ pub const SECRETS: [&str; 7] = [
     "nats_url",
     "embedder_key",
     "model_key",
+    "outgoing_proxy",
 ];
 
 impl Config {

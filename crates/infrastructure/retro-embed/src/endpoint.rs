@@ -1,22 +1,19 @@
 //! Embedder behind an HTTP endpoint with `POST …/embeddings`, the protocol of OpenAI and most model servers.
 
-use std::error::Error;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backon::{ConstantBuilder, Retryable as _};
-use reqwest::{Client, RequestBuilder, Response, StatusCode, header, redirect, retry};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, header};
 use retro_config::Secret;
 use retro_consumer::{CallPermission, CircuitBreaker};
 use retro_core::similarity::SimilarityScale;
+use retro_outgoing_http::{OutgoingHttp, root_cause};
 use retro_store::{EmbeddingSource, EmbeddingSourceError};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
-use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tracing::{debug, info, warn};
 use url::Url;
 
@@ -113,6 +110,7 @@ impl EndpointEmbedder {
         scale: SimilarityScale,
         key: Option<Secret>,
         bounds: EndpointBounds,
+        http: &OutgoingHttp,
     ) -> Result<Self, EndpointError> {
         let no_address = || EndpointError::InvalidAddress(url.to_owned());
         let base = Url::parse(url).ok().filter(|base| matches!(base.scheme(), "http" | "https"));
@@ -123,7 +121,11 @@ impl EndpointEmbedder {
             return Err(EndpointError::CredentialsInAddress);
         }
         let name = format!("{model}@{dimensions}");
-        let (client, breaker) = (build_client(), CircuitBreaker::default());
+        // Each request has a connection of its own, since a kept one may be closed just when it is used. `embed_batches`
+        // decides which requests are repeated.
+        let client = http.configure_client().pool_max_idle_per_host(0).build();
+        let client = client.expect("the configuration was built from the linked rustls");
+        let breaker = CircuitBreaker::default();
         Ok(Self { address, model, name, dimensions, scale, key, client, bounds, breaker })
     }
 
@@ -256,30 +258,6 @@ impl EndpointEmbedder {
     }
 }
 
-/// Builds the HTTP client. Reads neither the root certificates nor the proxy settings of the machine.
-fn build_client() -> Client {
-    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("ring supports the safe TLS versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Client::builder()
-        // Otherwise the client panics without a TLS provider of the whole process, and fails without root
-        // certificates on the machine.
-        .tls_backend_preconfigured(tls)
-        .no_proxy()
-        // A redirect would send the key and the texts to an address that nobody configured.
-        .redirect(redirect::Policy::none())
-        // `embed_batches` decides which requests are repeated.
-        .retry(retry::never())
-        .http1_only()
-        // Each request has a connection of its own, since a kept one may be closed just when it is used.
-        .pool_max_idle_per_host(0)
-        .build()
-        .expect("the client accepts a TLS configuration of the linked rustls")
-}
-
 /// Reads the body of a response piece by piece, so that one without an end is left at the maximum size.
 async fn read_bounded(mut response: Response) -> Result<Vec<u8>, CallError> {
     let cut_off = |why: String| CallError::transient(format!("its response was cut off: {why}"));
@@ -291,16 +269,6 @@ async fn read_bounded(mut response: Response) -> Result<Vec<u8>, CallError> {
         body.extend_from_slice(&piece);
     }
     Ok(body)
-}
-
-/// Returns the message of the innermost cause, such as `Connection refused`. The errors around it say only
-/// that a request to this URL failed.
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }
 
 fn check_status(status: StatusCode) -> Result<(), CallError> {

@@ -8,6 +8,7 @@ mod unit_vector;
 use std::sync::Arc;
 
 use retro_config::EmbedderConfig;
+use retro_outgoing_http::OutgoingHttp;
 use retro_store::EmbeddingSource;
 
 #[cfg(feature = "local")]
@@ -42,7 +43,10 @@ pub fn check_support(configured: &EmbedderConfig) -> Result<(), EmbedError> {
 
 /// Builds the configured embedding source, or returns `None` for the built-in embedder. Loads weights, but
 /// sends no request.
-pub fn build_source(configured: EmbedderConfig) -> Result<Option<Arc<dyn EmbeddingSource>>, EmbedError> {
+pub fn build_source(
+    configured: EmbedderConfig,
+    http: &OutgoingHttp,
+) -> Result<Option<Arc<dyn EmbeddingSource>>, EmbedError> {
     Ok(match configured {
         EmbedderConfig::BuiltIn => None,
         #[cfg(feature = "local")]
@@ -51,7 +55,7 @@ pub fn build_source(configured: EmbedderConfig) -> Result<Option<Arc<dyn Embeddi
         EmbedderConfig::Directory { .. } => return Err(EmbedError::WithoutLocal),
         EmbedderConfig::Endpoint { url, model, dimensions, scale, key, timeout: within } => {
             let bounds = EndpointBounds { total_timeout: within };
-            Some(Arc::new(EndpointEmbedder::new(&url, model, dimensions, scale, key, bounds)?))
+            Some(Arc::new(EndpointEmbedder::new(&url, model, dimensions, scale, key, bounds, http)?))
         }
     })
 }

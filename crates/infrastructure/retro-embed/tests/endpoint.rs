@@ -12,6 +12,7 @@ use rcgen::{CertificateParams, KeyPair};
 use retro_config::Secret;
 use retro_core::similarity::SimilarityScale;
 use retro_embed::{EndpointBounds, EndpointEmbedder, EndpointError};
+use retro_outgoing_http::OutgoingHttp;
 use retro_store::{EmbeddingSource as _, EmbeddingSourceError};
 use retro_testkit::{Concepts, EmbeddingServer};
 use tokio::net::TcpListener;
@@ -32,6 +33,7 @@ fn build_endpoint(url: &str, dimensions: usize, whole: Duration) -> Result<Endpo
         SCALE,
         Some(Secret::new(KEY)),
         EndpointBounds { total_timeout: whole },
+        &OutgoingHttp::default(),
     )
 }
 

@@ -1,15 +1,12 @@
 //! Sends requests to one API with one token, and bounds every answer.
 
-use std::error::Error as _;
-use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::{Client, Response, header, redirect, retry};
+use reqwest::{Client, Response, header};
 use retro_config::Secret;
 use retro_events::github::api_url::{is_loopback, parse_api_url};
+use retro_outgoing_http::{OutgoingHttp, root_cause};
 use serde_json::Value;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use url::Url;
 
 use crate::error::ApiError;
@@ -60,10 +57,19 @@ pub struct GithubApi {
 impl GithubApi {
     /// Creates a client. `host` is the host of the repositories, such as `github.com`, and `base` the address of
     /// its API. Sends no request. Fails if the address cannot be used.
-    pub fn new(host: &str, base: &str, token: &Secret, bounds: ApiBounds) -> Result<Self, String> {
+    pub fn new(
+        host: &str,
+        base: &str,
+        token: &Secret,
+        bounds: ApiBounds,
+        http: &OutgoingHttp,
+    ) -> Result<Self, String> {
         let base = parse_api_url(base)?;
         let token = Secret::new(token.expose().trim());
-        Ok(Self { host: host.to_lowercase(), base, token, client: build_client(), bounds })
+        // `get_log_tail` follows redirects itself, because the token must not follow them.
+        let client = http.configure_client().build();
+        let client = client.expect("the configuration was built from the linked rustls");
+        Ok(Self { host: host.to_lowercase(), base, token, client, bounds })
     }
 
     /// Returns the host of the repositories that the token is for.
@@ -220,33 +226,4 @@ impl GithubApi {
 async fn next_piece(answer: &mut Response) -> Result<Option<bytes::Bytes>, ApiError> {
     let cut_off = |error| ApiError::Unavailable(format!("an answer was cut off: {}", root_cause(&error)));
     answer.chunk().await.map_err(cut_off)
-}
-
-/// Returns the message of the innermost cause. The outer errors contain the address, and that of a storage
-/// grants access.
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause = error.source();
-    while let Some(inner) = cause.and_then(|cause| cause.source()) {
-        cause = Some(inner);
-    }
-    cause.map_or_else(|| "the request failed".to_owned(), ToString::to_string)
-}
-
-/// Builds the HTTP client. Reads neither the root certificates nor the proxy settings of the machine.
-fn build_client() -> Client {
-    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("ring supports the safe TLS versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Client::builder()
-        .tls_backend_preconfigured(tls)
-        .no_proxy()
-        // `get_log_tail` follows redirects itself, because the token must not follow them.
-        .redirect(redirect::Policy::none())
-        .retry(retry::never())
-        .http1_only()
-        .build()
-        .expect("the client accepts a TLS configuration of the linked rustls")
 }

@@ -8,13 +8,15 @@ use retro_core::run::GithubLogRef;
 use retro_events::github::tenants::GithubTenants;
 use retro_events::{JobLogFetcher as _, ObjectError};
 use retro_github_api::{ApiBounds, ApiError, GithubApi, GithubLogs, JOBS_MAX};
+use retro_outgoing_http::OutgoingHttp;
 use retro_testkit::{FakeGithub, GITHUB_TOKEN};
 use serde_json::{Value, json};
 
 const JOBS: &str = "/repos/acme/shop/actions/runs/17/attempts/2/jobs";
 
 fn connect_with(github: &FakeGithub, token: &str, bounds: ApiBounds) -> GithubApi {
-    GithubApi::new("github.com", github.url(), &Secret::new(token), bounds).expect("a loopback address")
+    GithubApi::new("github.com", github.url(), &Secret::new(token), bounds, &OutgoingHttp::default())
+        .expect("a loopback address")
 }
 
 fn connect(github: &FakeGithub) -> GithubApi {
@@ -213,7 +215,8 @@ async fn an_answer_without_an_end_is_left() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let bounds = ApiBounds { request_timeout: Duration::from_millis(50), ..ApiBounds::default() };
-    let api = GithubApi::new("github.com", &url, &Secret::new("t"), bounds).expect("a loopback address");
+    let api = GithubApi::new("github.com", &url, &Secret::new("t"), bounds, &OutgoingHttp::default())
+        .expect("a loopback address");
     // The connection waits in the accept queue and is never answered.
     let error = api.fetch_pull_request("acme/shop", 7).await.unwrap_err();
     assert!(error.to_string().contains("no whole answer within 50 ms"), "{error}");

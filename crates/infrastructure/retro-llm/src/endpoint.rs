@@ -1,16 +1,13 @@
 //! A model behind an HTTP endpoint, in one of two protocols. One call is one request.
 
-use std::error::Error;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Response, StatusCode, header, redirect, retry};
+use reqwest::{Client, Response, StatusCode, header};
 use retro_config::{ModelProtocol, Secret};
 use retro_model::{FailureKind, LanguageModel, ModelError, ModelRequest, ModelResponse};
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use retro_outgoing_http::{OutgoingHttp, root_cause};
 use url::Url;
 
 use crate::{anthropic, openai};
@@ -54,6 +51,7 @@ impl EndpointModel {
         model: String,
         key: Option<&Secret>,
         timeout: Duration,
+        http: &OutgoingHttp,
     ) -> Result<Self, EndpointError> {
         let invalid = || EndpointError::InvalidAddress(url.to_owned());
         let path = match protocol {
@@ -67,7 +65,11 @@ impl EndpointModel {
             return Err(EndpointError::CredentialsInAddress);
         }
         let headers = build_headers(protocol, key)?;
-        Ok(Self { address, protocol, model, headers, client: build_client(), timeout })
+        // Each request has a connection of its own, since a kept one may be closed just when it is used. `PatientModel`
+        // decides which requests are repeated.
+        let client = http.configure_client().pool_max_idle_per_host(0).build();
+        let client = client.expect("the configuration was built from the linked rustls");
+        Ok(Self { address, protocol, model, headers, client, timeout })
     }
 
     async fn send(&self, request: &ModelRequest) -> Result<ModelResponse, ModelError> {
@@ -129,29 +131,6 @@ fn build_headers(protocol: ModelProtocol, key: Option<&Secret>) -> Result<Header
     Ok(headers)
 }
 
-/// Builds the HTTP client. Reads neither the root certificates nor the proxy settings of the machine.
-fn build_client() -> Client {
-    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("ring supports the safe TLS versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Client::builder()
-        // Otherwise the client panics without a TLS provider of the whole process.
-        .tls_backend_preconfigured(tls)
-        .no_proxy()
-        // A redirect would send the key and the prompt to an address that nobody configured.
-        .redirect(redirect::Policy::none())
-        // `PatientModel` decides which requests are repeated.
-        .retry(retry::never())
-        .http1_only()
-        // Each request has a connection of its own, since a kept one may be closed just when it is used.
-        .pool_max_idle_per_host(0)
-        .build()
-        .expect("the client accepts a TLS configuration of the linked rustls")
-}
-
 /// Fails if the response is not 200. The error names the status only: a body may quote the prompt or the key.
 fn check_status(response: &Response) -> Result<(), ModelError> {
     let status = response.status();
@@ -196,16 +175,6 @@ async fn read_bounded(mut response: Response) -> Result<Vec<u8>, ModelError> {
     Ok(body)
 }
 
-/// Returns the message of the innermost cause, such as `Connection refused`. The errors around it say only
-/// that a request to this URL failed.
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,19 +193,28 @@ mod tests {
     #[test]
     fn an_address_without_http_or_with_a_password_is_refused() {
         let build = |url: &str| {
-            let made = EndpointModel::new(url, ModelProtocol::Openai, "m".into(), None, Duration::ZERO);
+            let made = EndpointModel::new(
+                url,
+                ModelProtocol::Openai,
+                "m".into(),
+                None,
+                Duration::ZERO,
+                &OutgoingHttp::default(),
+            );
             made.map(|model| model.address.to_string())
         };
         assert_eq!(build("http://127.0.0.1:9/v1/").unwrap(), "http://127.0.0.1:9/v1/chat/completions");
         assert_eq!(build("ftp://x"), Err(EndpointError::InvalidAddress("ftp://x".to_owned())));
         assert_eq!(build("https://a:b@x"), Err(EndpointError::CredentialsInAddress));
         let key = Some(Secret::new("a\nb"));
+        let http = OutgoingHttp::default();
         let made = EndpointModel::new(
             "http://x",
             ModelProtocol::Anthropic,
             "m".into(),
             key.as_ref(),
             Duration::ZERO,
+            &http,
         );
         assert_eq!(made.err(), Some(EndpointError::Key));
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use retro_config::{ModelConfig, ModelProtocol, ModelSource};
 use retro_model::LanguageModel;
+use retro_outgoing_http::OutgoingHttp;
 
 pub use cassettes::{CassettePlayer, CassetteRecorder};
 pub use endpoint::{EndpointError, EndpointModel};
@@ -36,11 +37,14 @@ pub enum LlmError {
 }
 
 /// Builds the configured model. Sends no request, and creates the folders that it writes to.
-pub fn build_model(configured: &ModelConfig) -> Result<Arc<dyn LanguageModel>, LlmError> {
+pub fn build_model(
+    configured: &ModelConfig,
+    http: &OutgoingHttp,
+) -> Result<Arc<dyn LanguageModel>, LlmError> {
     let name = configured.model.clone();
     let model: Arc<dyn LanguageModel> = match &configured.source {
         ModelSource::Endpoint { url, protocol, key } => {
-            let endpoint = EndpointModel::new(url, *protocol, name, key.as_ref(), configured.timeout)?;
+            let endpoint = EndpointModel::new(url, *protocol, name, key.as_ref(), configured.timeout, http)?;
             let bounds = WaitBounds { wait_max: configured.wait, concurrency: configured.concurrency };
             let provider = match protocol {
                 ModelProtocol::Openai => "openai",

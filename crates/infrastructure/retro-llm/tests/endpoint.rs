@@ -10,6 +10,7 @@ use retro_llm::EndpointModel;
 use retro_model::{
     ChatMessage, FailureKind, LanguageModel as _, ModelError, ModelRequest, StopReason, ToolSpec,
 };
+use retro_outgoing_http::OutgoingHttp;
 use retro_testkit::{ModelEndpoint, ModelReply};
 use serde_json::json;
 
@@ -29,7 +30,15 @@ fn request() -> ModelRequest {
 
 fn model(endpoint: &ModelEndpoint, protocol: ModelProtocol, timeout: Duration) -> EndpointModel {
     let key = Some(Secret::new(KEY));
-    EndpointModel::new(endpoint.url(), protocol, "small".into(), key.as_ref(), timeout).unwrap()
+    EndpointModel::new(
+        endpoint.url(),
+        protocol,
+        "small".into(),
+        key.as_ref(),
+        timeout,
+        &OutgoingHttp::default(),
+    )
+    .unwrap()
 }
 
 async fn fail_with(reply: ModelReply, protocol: ModelProtocol) -> ModelError {

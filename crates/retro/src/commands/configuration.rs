@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{ConfigCommand, Output};
 use crate::exit::Exit;
+use crate::outgoing::build_outgoing_http;
 use crate::{embedder, output};
 
 /// A configuration value and its source.
@@ -62,6 +63,9 @@ fn check_config(config: &Config, output: Output) -> anyhow::Result<Exit> {
         return report_problems(output, problems.sentences());
     }
     if let Err(problem) = embedder::check_support(config) {
+        return report_problems(output, &[problem.to_string()]);
+    }
+    if let Err(problem) = build_outgoing_http(config) {
         return report_problems(output, &[problem.to_string()]);
     }
     output::print_data(output, &json!({"problems": []}), || {

@@ -55,7 +55,7 @@ struct PlannedEvent {
 
 /// Fetches a pull request and publishes its events, unless `--dry-run` is given.
 pub(crate) async fn run_sync(config: &Config, output: Output, args: &GithubSync) -> anyhow::Result<Exit> {
-    let Some(api) = github::connect_api(config) else {
+    let Some(api) = github::connect_api(config)? else {
         bail!(
             "no token: write one with read access to the repository into a file and name it with \
              github_token_file in the configuration, or RETRO_GITHUB_TOKEN_FILE"

@@ -24,7 +24,6 @@ use super::replay::Replayer;
 use super::retention;
 use super::running::RunningProcess;
 use crate::clock::SystemClock;
-use crate::github;
 use crate::telemetry::process_name;
 
 /// Maximum number of events counted per transaction: enough to spread the cost of the fsync, and few enough
@@ -129,7 +128,7 @@ impl RunningProcess {
         let bodies = BodySources {
             objects: Arc::new(BodyStore::new(self.process.bus.clone())),
             https: Arc::new(Fetcher::new(self.process.dataref_hosts())),
-            job_logs: github::job_log_fetcher(config),
+            job_logs: self.process.job_logs.clone(),
         };
         let (store, engine) = (self.process.store.clone(), self.process.engine.clone());
         let worker = Arc::new(Worker::new(store, bodies, engine, self.outbox.clone(), settings));

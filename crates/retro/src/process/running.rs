@@ -7,6 +7,7 @@ use retro_bus::server::ServerState;
 use retro_bus::{Bus, Role};
 use retro_config::Config;
 use retro_consumer::Watchdog;
+use retro_events::JobLogFetcher;
 use retro_events::hosts::DatarefHosts;
 use retro_http::Scrape;
 use retro_investigator::Engine;
@@ -31,6 +32,8 @@ pub(crate) struct Process {
     pub(crate) policies: Arc<PolicySource>,
     /// Engine of the investigators.
     pub(crate) engine: Arc<dyn Engine>,
+    /// Fetcher of the logs of failed jobs, for the investigators; `None` without a token.
+    pub(crate) job_logs: Option<Arc<dyn JobLogFetcher>>,
     /// Source of the embeddings for comparing lessons; `None` for the built-in embedder.
     pub(crate) vectors: Option<Arc<dyn EmbeddingSource>>,
     /// State of the supervised broker; `None` if the broker is external.

@@ -15,8 +15,8 @@ use super::scenario::{LONG_S, Scenario, empty_result, failed_result, result_with
 use super::summaries;
 use crate::retention::RetentionStage;
 use crate::{
-    AppliedPresentations, CommitResult, DeliveryPosition, IncomingRun, JournalEntry, JournalStage as Journalled,
-    Presentation, PurgeResult, RunFilter, StoredBody,
+    AppliedPresentations, CommitResult, DeliveryPosition, IncomingRun, JournalEntry,
+    JournalStage as Journalled, Presentation, PurgeResult, RunFilter, StoredBody,
 };
 
 use Disposition::{Counted as Now, Duplicate, Recorded, Superseded};
@@ -307,8 +307,7 @@ pub async fn what_waits_is_applied_before_its_run_is_purged(database: &Database)
     };
     database.one.record_presentations(&[waiting]).await.expect("recording");
     purge_all(database, RetentionStage::Bodies, 0).await;
-    let handed =
-        async || database.two.was_handed(&scenario.key, &run, memory).await.expect("looking it up");
+    let handed = async || database.two.was_handed(&scenario.key, &run, memory).await.expect("looking it up");
     assert!(handed().await);
     assert_eq!(purge_all(database, RetentionStage::Runs, 3600).await, 0, "it waits since a moment only");
     assert!(handed().await);

@@ -220,7 +220,8 @@ pub(crate) async fn list_waiting(
         rows.into_iter().map(|row| row.into_waiting(of_rules, &runs)).collect::<Result<_>>()?;
     // Feedback that came between the two readings waits for the next closing: it would seem to be about a memory that
     // its run was never shown.
-    waiting.retain(|one| one.feedback.author.run().is_none_or(|(workflow, run)| runs.includes(workflow, run)));
+    waiting
+        .retain(|one| one.feedback.author.run().is_none_or(|(workflow, run)| runs.includes(workflow, run)));
     Ok(waiting)
 }
 

@@ -55,11 +55,7 @@ pub(crate) struct WaitingRecord {
 impl WaitingRecord {
     /// Converts the row; `of_rules` if the memory is a rule of a repository. A memory may also have been shown in a
     /// presentation that is not applied yet. Fails if a value is damaged.
-    pub(crate) fn into_waiting(
-        self,
-        of_rules: bool,
-        runs: &RunsOfFeedback,
-    ) -> Result<WaitingFeedback> {
+    pub(crate) fn into_waiting(self, of_rules: bool, runs: &RunsOfFeedback) -> Result<WaitingFeedback> {
         let feedback: retro_core::feedback::Feedback =
             at("memory_feedback.feedback", &self.id).parse_json(&self.feedback)?;
         let run = feedback.author.run().map(|(workflow, run)| FeedbackRun {

@@ -112,9 +112,10 @@ impl RunsOfFeedback {
 
     /// Returns `true` if a memory was presented to a run and that is not applied yet.
     pub(crate) fn was_presented(&self, workflow: &Workflow, run: &RunId, memory: MemoryId) -> bool {
-        self.pending.iter().map(|one| &one.presentation).any(|one| {
-            one.key.workflow == *workflow && one.run == *run && one.memories.contains(&memory)
-        })
+        self.pending
+            .iter()
+            .map(|one| &one.presentation)
+            .any(|one| one.key.workflow == *workflow && one.run == *run && one.memories.contains(&memory))
     }
 }
 

@@ -44,6 +44,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("retro-core", Layer::Core),
     ("retro-consumer", Layer::Port),
     ("retro-model", Layer::Port),
+    ("retro-outgoing-http", Layer::Port),
     ("retro-pipeline", Layer::Port),
     ("retro-events", Layer::Port),
     ("retro-fault", Layer::Port),
