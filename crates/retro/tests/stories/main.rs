@@ -64,6 +64,7 @@ mod runs_in_full;
 mod secrets;
 mod short_ids;
 mod slow_clients;
+mod state_bench;
 mod stream_space;
 mod tenants;
 mod traces;
