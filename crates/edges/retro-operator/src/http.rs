@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use retro_core::id::{
     MemoryId, MemoryRef, ObjectRef, Repository, RetrospectiveId, ReviewBatchId, Step, Tenant, Workflow,
 };
@@ -14,7 +14,7 @@ use retro_core::memory::MemoryStatus;
 use retro_core::outcome::WorkflowOutcomes;
 use retro_core::report::Report;
 use retro_core::time::Clock;
-use retro_http::{Api, Caller, PathId, Problem, QueryParams, RouteAccess, negotiate_media_type};
+use retro_http::{Api, Caller, PathId, Problem, QueryParams, RouteAccess};
 use retro_store::{
     MemoryFilter, ObjectKind, OperatorStore, ProposalFilter, ProposalRow, ProposalStatus, RetrospectiveRow,
     UnresolvedRef, resolve_memory_ref, resolve_object_ref,
@@ -38,7 +38,7 @@ mod state;
 pub(crate) use error::{ApiError, JsonResult};
 pub(crate) use limit::Limit;
 pub use limit::{LIST_DEFAULT, LIST_MAX};
-pub(crate) use respond::{TEXT_COLUMNS, json_or_text, text_response};
+pub(crate) use respond::{TEXT_COLUMNS, json_or_document, json_or_text};
 pub(crate) use state::ApiState;
 
 /// Returns the operator routes under `/v1`: memories and their history, retrospectives, reports, runs, calls
@@ -139,7 +139,7 @@ async fn get_memory_history(
     let id = resolve_memory(&operator, &tenant, name).await?;
     let found = crate::find_history_with_effect(&*operator.store, &tenant, id).await?;
     let why = found.ok_or(UnresolvedRef::Missing(name))?;
-    Ok(json_or_text(&headers, &why, |why| why.render_text(TEXT_COLUMNS)))
+    Ok(json_or_text(&headers, "Why a memory is there", &why, |why| why.render_text(TEXT_COLUMNS)))
 }
 
 /// Compares the success rates of the runs with and without a memory.
@@ -153,7 +153,7 @@ async fn get_memory_effect(
     let id = resolve_memory(&operator, &tenant, name).await?;
     let found = crate::find_memory_effect(&*operator.store, &tenant, id).await?;
     let effect = found.ok_or(UnresolvedRef::Missing(name))?;
-    Ok(json_or_text(&headers, &effect, MemoryEffectView::render_text))
+    Ok(json_or_text(&headers, "Effect of a memory", &effect, MemoryEffectView::render_text))
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -282,9 +282,9 @@ async fn list_proposals(
     Ok(Json(Proposals { items, more }))
 }
 
-/// Returns the report of a retrospective as JSON, Markdown or plain text, or a report about reviews as JSON
-/// or plain text. The `Accept` header selects the format.
-#[utoipa::path(get, path = "/v1/reports/{id}", tag = "people", params(("id" = String, Path, description = "the retrospective's id, or that of a report about reviews, or eight or more of its first digits")), responses((status = 200, content((Report = "application/json"), (String = "text/markdown"), (String = "text/plain")))))]
+/// Returns the report of a retrospective as JSON, Markdown, plain text or a page, or a report about reviews as JSON,
+/// plain text or a page. The `Accept` header selects the format.
+#[utoipa::path(get, path = "/v1/reports/{id}", tag = "people", params(("id" = String, Path, description = "the retrospective's id, or that of a report about reviews, or eight or more of its first digits")), responses((status = 200, content((Report = "application/json"), (String = "text/markdown"), (String = "text/plain"), (String = "text/html")))))]
 async fn get_report(
     State(operator): State<ApiState>,
     Caller(tenant): Caller,
@@ -294,11 +294,8 @@ async fn get_report(
     let id = RetrospectiveId(resolve_object_ref(&*operator.store, &tenant, ObjectKind::Report, name).await??);
     let found = operator.store.find_report(&tenant, id).await?;
     let Some(found) = found else { return review_report_response(&operator, &tenant, id, &headers).await };
-    Ok(match negotiate_media_type(&headers, &["application/json", "text/markdown", "text/plain"]) {
-        "text/markdown" => text_response("text/markdown; charset=utf-8", report::render_markdown(&found)),
-        "text/plain" => text_response("text/plain; charset=utf-8", report::render_text(&found, TEXT_COLUMNS)),
-        _ => Json(found).into_response(),
-    })
+    let as_text = |found: &Report| report::render_text(found, TEXT_COLUMNS);
+    Ok(json_or_document(&headers, &found, report::render_markdown, as_text))
 }
 
 async fn review_report_response(
@@ -309,7 +306,9 @@ async fn review_report_response(
 ) -> Result<Response, ApiError> {
     let found = operator.store.find_review_report(tenant, ReviewBatchId(id.0)).await?;
     let found = found.ok_or_else(|| Problem::not_found("report", id))?;
-    Ok(json_or_text(headers, &found, |found| reviews::render_report(found, TEXT_COLUMNS)))
+    Ok(json_or_text(headers, "Report about reviews", &found, |found| {
+        reviews::render_report(found, TEXT_COLUMNS)
+    }))
 }
 
 #[derive(Deserialize, IntoParams)]

@@ -12,6 +12,7 @@ mod effect;
 mod export;
 mod feedback;
 mod history;
+mod html;
 mod http;
 mod kill_switches;
 pub mod lists;

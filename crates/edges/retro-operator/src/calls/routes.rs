@@ -40,7 +40,7 @@ pub(super) async fn get_workflow_statistics(
     }
     let found = find_workflow_statistics(&*operator.store, &key, runs, operator.clock.now()).await?;
     let found = found.ok_or_else(|| Problem::not_found("workflow", &key.workflow))?;
-    Ok(json_or_text(&headers, &found, |found| found.render_text(TEXT_COLUMNS)))
+    Ok(json_or_text(&headers, "Calls of a workflow", &found, |found| found.render_text(TEXT_COLUMNS)))
 }
 
 /// Returns the recurring failures that no memory which agents get is about, each with the reason, as of the
@@ -55,7 +55,7 @@ pub(super) async fn get_missed_failures(
     let key = parse_workflow(tenant, name)?;
     let found = find_missed_failures(&*operator.store, &key).await?;
     let found = found.ok_or_else(|| Problem::not_found("workflow", &key.workflow))?;
-    Ok(json_or_text(&headers, &found, MissedFailures::render_text))
+    Ok(json_or_text(&headers, "Failures that became no memory", &found, MissedFailures::render_text))
 }
 
 fn parse_workflow(tenant: Tenant, name: String) -> Result<WorkflowKey, Problem> {

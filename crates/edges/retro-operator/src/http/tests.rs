@@ -153,7 +153,11 @@ async fn a_report_is_json_markdown_or_tables_by_accept() {
     assert!(markdown.kind.starts_with("text/markdown") && markdown.body.starts_with("# Retrospective 3"));
     let table = ask("default", &path, "text/plain").await;
     assert!(table.kind.starts_with("text/plain") && table.body.contains("════"));
-    assert_eq!(ask("default", &path, "text/html").await.kind, "application/json");
+    // What a browser sends.
+    let page = ask("default", &path, "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8").await;
+    assert!(page.kind.starts_with("text/html") && page.body.contains("<h1>Retrospective 3"), "{}", page.body);
+    assert!(!page.body.contains("<img") && page.body.contains("&lt;img"), "{}", page.body);
+    assert_eq!(ask("default", &path, "image/png").await.kind, "application/json");
     let effect = format!("/v1/memories/{}/effect", two_tenants().memory_about("syntax"));
     assert!(ask("default", &effect, "text/plain").await.body.contains("not known yet"));
     let json = ask("default", &effect, "*/*").await.json();

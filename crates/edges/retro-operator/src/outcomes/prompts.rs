@@ -151,7 +151,7 @@ async fn get_prompt_versions(
     }
     let found = find_prompt_versions(&*operator.store, &key, runs).await?;
     let found = found.ok_or_else(|| Problem::not_found("workflow", &key.workflow))?;
-    Ok(json_or_text(&headers, &found, |found| found.render(TEXT_COLUMNS)))
+    Ok(json_or_text(&headers, "Prompt versions", &found, |found| found.render(TEXT_COLUMNS)))
 }
 
 #[cfg(test)]

@@ -3,19 +3,19 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use jiff::Timestamp;
 use retro_core::id::{Repository, RunId, Workflow};
 use retro_core::inspection::RunProperties;
 use retro_core::run::RunOutcome;
-use retro_http::{Api, Caller, Problem, QueryParams, negotiate_media_type};
+use retro_http::{Api, Caller, Problem, QueryParams};
 use retro_store::{RunFilter, RunRow};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
 use super::{RUN_TURNS_DEFAULT, RUN_TURNS_MAX, RunPages, RunView, UnresolvedRun, find_run_view};
-use crate::http::{ApiError, ApiState, JsonResult, Limit, TEXT_COLUMNS, text_response};
+use crate::http::{ApiError, ApiState, JsonResult, Limit, TEXT_COLUMNS, json_or_document};
 use crate::text_table::Layout;
 
 /// Adds the routes that read runs.
@@ -94,8 +94,9 @@ struct RunQuery {
 }
 
 /// Returns one run in full: its facts, why it was counted and looked at, what was seen in it, the memories that it met,
-/// what became of its pull requests, and its trajectory. JSON, Markdown or plain text, by the `Accept` header.
-#[utoipa::path(get, path = "/v1/runs/{workflow}/{run}", tag = "people", params(("workflow" = String, Path, description = "the name of the workflow"), ("run" = String, Path, description = "the id of the run"), RunQuery), responses((status = 200, content((RunView = "application/json"), (String = "text/markdown"), (String = "text/plain")))))]
+/// what became of its pull requests, and its trajectory. JSON, Markdown, plain text or a page, by the `Accept`
+/// header.
+#[utoipa::path(get, path = "/v1/runs/{workflow}/{run}", tag = "people", params(("workflow" = String, Path, description = "the name of the workflow"), ("run" = String, Path, description = "the id of the run"), RunQuery), responses((status = 200, content((RunView = "application/json"), (String = "text/markdown"), (String = "text/plain"), (String = "text/html")))))]
 async fn get_run(
     State(operator): State<ApiState>,
     Caller(tenant): Caller,
@@ -117,9 +118,6 @@ async fn get_run(
         UnresolvedRun::Missing(run) => Problem::not_found("run", run),
         ambiguous @ UnresolvedRun::Ambiguous { .. } => Problem::ambiguous_name(ambiguous.to_string()),
     })?;
-    Ok(match negotiate_media_type(&headers, &["application/json", "text/markdown", "text/plain"]) {
-        "text/markdown" => text_response("text/markdown; charset=utf-8", found.render(Layout::Markdown)),
-        "text/plain" => text_response("text/plain; charset=utf-8", found.render(TEXT_COLUMNS)),
-        _ => Json(found).into_response(),
-    })
+    let as_markdown = |found: &RunView| found.render(Layout::Markdown);
+    Ok(json_or_document(&headers, &found, as_markdown, |found| found.render(TEXT_COLUMNS)))
 }
