@@ -20,6 +20,7 @@ async fn agents_that_receive_memories_fail_less_often_than_without() {
         runs: 100,
         concurrency: 2,
         investigators: 2,
+        close_timeout: Duration::from_secs(120),
         poll_interval: Duration::from_millis(50),
     };
     let played = playing.run(&worlds, "").await.unwrap();

@@ -56,6 +56,8 @@ pub struct Simulation {
     pub concurrency: usize,
     /// Maximum number of concurrent investigations in the retro process.
     pub investigators: u32,
+    /// Maximum time that a retrospective takes.
+    pub close_timeout: Duration,
     /// Interval at which an open retrospective is polled.
     pub poll_interval: Duration,
 }
@@ -83,7 +85,10 @@ impl Simulation {
             self.runs
         );
         let began = Instant::now();
-        let retro = Arc::new(Instance::start(&self.retro, &self.folder, policy, self.investigators).await?);
+        let retro = Arc::new(
+            Instance::start(&self.retro, &self.folder, policy, self.investigators, self.close_timeout)
+                .await?,
+        );
         let places = Arc::new(Semaphore::new(self.concurrency.max(1)));
         let mut under_way: JoinSet<Result<(usize, WorkflowResult)>> = JoinSet::new();
         for seed in 1..=self.seeds {

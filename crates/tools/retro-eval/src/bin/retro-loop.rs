@@ -53,6 +53,10 @@ struct Arguments {
     /// Maximum number of concurrent investigations in the retro process, 1 to 64.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     investigators: u32,
+    /// Maximum number of seconds that a retrospective takes, 1 to 86400; raise it for a model that a person plays (the process
+    /// inherits `RETRO_MODEL_URL`).
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    close_timeout_s: u64,
     /// Folder for the data of the retro process [default: the system's temporary folder].
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
@@ -106,6 +110,7 @@ fn run(arguments: Arguments) -> Result<()> {
         repositories: arguments.repositories,
         concurrency: usize::from(arguments.side_by_side),
         investigators: arguments.investigators,
+        close_timeout: Duration::from_secs(arguments.close_timeout_s),
         poll_interval: Duration::from_millis(50),
     };
     // One worker thread, because the program under test needs the other cores.

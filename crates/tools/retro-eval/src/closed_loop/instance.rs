@@ -15,7 +15,7 @@ use tokio::process::{Child, Command};
 
 use crate::http_client::configure_client;
 
-/// Timeout of every operation. Even on a busy machine, no operation takes a minute.
+/// Timeout of every operation but waiting for a retrospective. Even on a busy machine, none takes a minute.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(120);
 /// Interval at which the data folder is polled for the address of a starting process.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -42,6 +42,7 @@ pub(crate) struct Instance {
     folder: tempfile::TempDir,
     http: reqwest::Client,
     url: String,
+    close_timeout: Duration,
     pub(crate) time_spent: TimeSpent,
 }
 
@@ -53,7 +54,7 @@ pub(crate) struct ClosedRetrospective {
 
 impl Instance {
     /// Starts `binary` with this policy file text and this many investigators. The process stores its data in
-    /// a new folder in `parent`.
+    /// a new folder in `parent`. Waits at most `close_timeout` for a retrospective.
     ///
     /// Fails with the end of the process's log if it does not start.
     pub(crate) async fn start(
@@ -61,6 +62,7 @@ impl Instance {
         parent: &Path,
         policy: &str,
         investigators: u32,
+        close_timeout: Duration,
     ) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("retro-loop-").tempdir_in(parent)?;
         let pipelines = folder.path().join("pipelines");
@@ -86,8 +88,14 @@ impl Instance {
             .spawn()
             .with_context(|| format!("{} cannot be started", binary.display()))?;
         let http = configure_client().timeout(OPERATION_TIMEOUT).build()?;
-        let mut instance =
-            Self { process, folder, http, url: String::new(), time_spent: TimeSpent::default() };
+        let mut instance = Self {
+            process,
+            folder,
+            http,
+            url: String::new(),
+            close_timeout,
+            time_spent: TimeSpent::default(),
+        };
         instance.url = instance.wait_for_address().await?;
         Ok(instance)
     }
@@ -165,7 +173,7 @@ impl Instance {
         let limit = if matches!(which, RetrospectiveKey::Epoch(_)) { 1 } else { RETROSPECTIVES_MAX };
         let path = format!("/v1/retrospectives?workflow={workflow}&limit={limit}");
         let mut looks = tokio::time::interval(pause);
-        while began.elapsed() < OPERATION_TIMEOUT {
+        while began.elapsed() < self.close_timeout {
             looks.tick().await;
             let listed = self.get_json(tenant, &path).await?;
             let rows = listed["items"].as_array().into_iter().flatten().map(|row| &row["retrospective"]);
@@ -187,7 +195,7 @@ impl Instance {
         }
         bail!(
             "{which:?} of {tenant} {workflow} did not close within {} s:\n{}",
-            OPERATION_TIMEOUT.as_secs(),
+            self.close_timeout.as_secs(),
             self.log_tail()
         )
     }
