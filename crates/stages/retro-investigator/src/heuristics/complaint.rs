@@ -27,9 +27,13 @@ static WORDS: LazyLock<Regex> = LazyLock::new(|| {
     .expect("constant patterns compile")
 });
 
+/// Marks with which a line says that something went well, whatever it names after it.
+const SUCCESS_MARKS: [char; 4] = ['✓', '✔', '✅', '☑'];
+
 /// Returns `true` if a line reads as a complaint. One word is a state, and a document has fields for its errors.
 pub(super) fn reads_as_complaint(line: &str) -> bool {
     line.chars().count() <= LINE_CHARS_MAX
+        && !line.trim_start().starts_with(SUCCESS_MARKS)
         && line.split_whitespace().nth(1).is_some()
         && !line.starts_with(['{', '['])
         && WORDS.is_match(line)
@@ -51,9 +55,14 @@ mod tests {
         ] {
             assert!(reads_as_complaint(line), "{line}");
         }
-        for line in
-            ["deployed checkout", "Listo: 3 envíos", "3/3 bereit", "failed", "{\"state\": \"not failed\"}"]
-        {
+        for line in [
+            "deployed checkout",
+            "Listo: 3 envíos",
+            "3/3 bereit",
+            "failed",
+            "{\"state\": \"not failed\"}",
+            "✓ Merged pull request #412 (Fix the unknown host)",
+        ] {
             assert!(!reads_as_complaint(line), "{line}");
         }
     }
