@@ -9,7 +9,7 @@ mod quote;
 mod stated;
 
 pub use check::{check_answer, is_verbatim_quote};
-pub use cue::{LessonCue, SAME_CALL_AGAIN};
+pub use cue::{AS_DOCUMENTED, LessonCue, SAME_CALL_AGAIN};
 pub use focus::{EarlierFocus, FOCUS_QUOTES_MAX, FocusQuestion, RunFocus, StatedCause};
 pub use line::{Advice, FORM_SEPARATOR, TITLE_CHARS_MAX, format_advice, format_title};
 pub use quote::{QUOTE_CHARS_MAX, Quote};
@@ -47,6 +47,8 @@ pub enum FindingKind {
     RetryLoop,
     /// The agent gave advice for the next run in its self-feedback.
     SelfFeedback,
+    /// The answer of a tool states how another tool is used or what it does. The statement, quoted, is the lesson.
+    Documented,
 }
 
 /// A pattern seen in a step of a run.

@@ -64,14 +64,18 @@ pub fn judge_lesson(scope: &MemoryScope, lesson: &Lesson, held: &[Danger]) -> Ga
     if let Some(why) = &judged.refused {
         return GateDecision::Refused { why: why.clone() };
     }
-    let dangers: Vec<_> = judged.texts.dangers.iter().filter(|sign| held.contains(&sign.danger)).collect();
-    if dangers.is_empty() {
+    let dangers = judged.texts.dangers.iter().filter(|sign| held.contains(&sign.danger));
+    let mut found: Vec<String> = dangers
+        .map(|sign| format!("{} (“{}”)", sign.danger.description().trim_end_matches('.'), sign.excerpt))
+        .collect();
+    // No words tell who wrote an answer: the maker of the tool, or whoever wrote the page, ticket or row in it.
+    if lesson.cue.is_documented() && held.contains(&Danger::DocumentedRule) {
+        found.push(Danger::DocumentedRule.description().trim_end_matches('.').to_owned());
+    }
+    if found.is_empty() {
         return GateDecision::Passed;
     }
-    let describe = |sign: &&retro_gate::DangerSign| {
-        format!("{} (“{}”)", sign.danger.description().trim_end_matches('.'), sign.excerpt)
-    };
-    let why = dangers.iter().map(describe).collect::<Vec<_>>().join("; ");
+    let why = found.join("; ");
     GateDecision::Held { why: format!("a person decides: {why}") }
 }
 

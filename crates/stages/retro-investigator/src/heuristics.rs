@@ -46,6 +46,7 @@ mod complaint;
 mod contradiction;
 mod conversation;
 mod difference;
+mod documented;
 mod edit_failure;
 mod failing_line;
 mod failure;
@@ -77,6 +78,7 @@ mod verdict;
 mod tests;
 
 pub use blame::{Blame, BlameSign};
+pub(crate) use documented::{DocumentedRule, build_documented_finding};
 pub(crate) use failing_line::strip_log_prefix;
 pub use failing_line::{FailingLine, failing_lines, failing_lines_without_sign, sign_of_line};
 pub use outcome::{CallFailure, CallOutcome};

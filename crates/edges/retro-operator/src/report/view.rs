@@ -418,6 +418,7 @@ pub(crate) const fn finding_kind_label(kind: FindingKind) -> &'static str {
         FindingKind::Failure => "failure",
         FindingKind::RetryLoop => "retry loop",
         FindingKind::SelfFeedback => "the agent's own advice",
+        FindingKind::Documented => "documented rule",
     }
 }
 

@@ -10,6 +10,9 @@ use crate::calls::is_same_error_class;
 /// Form of [`LessonCue::avoid`] for a call that is repeated without a change.
 pub const SAME_CALL_AGAIN: &str = "the same call again";
 
+/// Beginning of [`LessonCue::prefer`] for a call that is made as the answer of a tool states. The statement follows.
+pub const AS_DOCUMENTED: &str = "as documented: ";
+
 /// Machine-readable part of a lesson: when the lesson applies, and how a trace shows that it was followed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LessonCue {
@@ -33,6 +36,11 @@ pub struct LessonCue {
 }
 
 impl LessonCue {
+    /// Returns `true` if the lesson hands on what the answer of a tool states.
+    pub fn is_documented(&self) -> bool {
+        self.prefer.as_deref().is_some_and(|prefer| prefer.starts_with(AS_DOCUMENTED))
+    }
+
     /// Returns a key that is equal for equal lessons. Returns `None` if the lesson is only text or names
     /// nothing but a tool, because all lessons about that tool would otherwise share one key. The direction
     /// of the advice matters: "x instead of y" and "y instead of x" are two lessons.

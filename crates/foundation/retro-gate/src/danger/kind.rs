@@ -36,6 +36,8 @@ pub enum Danger {
     ChecksOff,
     /// Something is deleted that the run did not make.
     ForeignDelete,
+    /// A statement of a tool's answer is handed on as a rule. No pattern finds it: the lesson says so.
+    DocumentedRule,
     /// A package is installed by its name. Not held by default.
     PackageInstall,
     /// A command gets the rights of an administrator. Not held by default.
@@ -56,6 +58,7 @@ impl Danger {
         Self::SecretKept,
         Self::ChecksOff,
         Self::ForeignDelete,
+        Self::DocumentedRule,
     ];
 
     /// Returns the danger as stored and shown, such as `remote-content`.
@@ -72,6 +75,7 @@ impl Danger {
             Self::SecretKept => "Writes a secret where it is kept or seen.",
             Self::ChecksOff => "Switches hooks, reviews or tests off.",
             Self::ForeignDelete => "Deletes something that the run did not make.",
+            Self::DocumentedRule => "Hands on what a tool's answer states.",
             Self::PackageInstall => "Installs a package by its name.",
             Self::Privilege => "Gives a command the rights of an administrator.",
             Self::Force => "Forces a command.",

@@ -169,6 +169,11 @@ fn shorten_value(value: &Value) -> Value {
     }
 }
 
+/// Describes a call whose answer says something that is quoted.
+pub(super) fn describe_answer(call: &Call<'_>, quoted: &str) -> String {
+    format!("Seen: `{}` was called with “{}” and answered “{quoted}”.", call.tool, show_arguments(call))
+}
+
 /// Formats "Then `tool` was called with arguments and did not fail."
 pub(super) fn describe_success(call: &Call<'_>) -> String {
     format!("Then `{}` was called with “{}” and did not fail.", call.tool, show_arguments(call))

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use retro_core::finding::{FORM_SEPARATOR, SAME_CALL_AGAIN};
+use retro_core::finding::{AS_DOCUMENTED, FORM_SEPARATOR, SAME_CALL_AGAIN};
 use serde_json::{Map, Value};
 
 use super::arguments::basename;
@@ -54,6 +54,8 @@ pub(super) enum Manner {
     Fenced,
     /// The command is sent without a code block.
     Bare,
+    /// The call is made as a statement of a tool's answer says, which no single call shows.
+    AsDocumented(String),
     /// The identical call is made again.
     SameCallAgain,
     /// The identical call is made again after this pause, in words such as `about 90 seconds`.
@@ -86,6 +88,7 @@ impl fmt::Display for Manner {
             Self::CalledFirst(label) => write!(f, "first `{label}`"),
             Self::Fenced => f.write_str("in a code block"),
             Self::Bare => f.write_str("as a bare command"),
+            Self::AsDocumented(statement) => write!(f, "{AS_DOCUMENTED}{statement}"),
             Self::SameCallAgain => f.write_str(SAME_CALL_AGAIN),
             Self::AfterPause(words) => write!(f, "after {words}"),
             Self::Form(key, form) => write!(f, "`{key}` {form}"),
@@ -117,6 +120,10 @@ impl Manner {
             "as a bare command" => return Self::Bare,
             SAME_CALL_AGAIN => return Self::SameCallAgain,
             _ => {}
+        }
+        // First: a statement may contain what separates other forms.
+        if let Some(statement) = text.strip_prefix(AS_DOCUMENTED) {
+            return Self::AsDocumented(statement.to_owned());
         }
         if let Some(pause) = text.strip_prefix("after ") {
             return Self::AfterPause(pause.to_owned());
@@ -270,7 +277,7 @@ impl Manner {
             }
             Self::Fenced => command.is_some_and(|command| command.fenced),
             Self::Bare => command.is_some_and(|command| !command.fenced),
-            Self::SameCallAgain | Self::AfterPause(_) => false,
+            Self::SameCallAgain | Self::AfterPause(_) | Self::AsDocumented(_) => false,
             Self::Text(text) => !text.is_empty() && call.raw.to_lowercase().contains(&text.to_lowercase()),
         }
     }

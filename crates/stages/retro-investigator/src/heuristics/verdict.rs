@@ -26,6 +26,8 @@
 //!   the error occurred. If it did not occur, *helped* only if the agent's words before a call contain the
 //!   words of the lesson, otherwise *ignored*, because an error may also disappear without the memory.
 //!
+//! A memory that hands on what a tool's answer states is judged by its words if its tool was called.
+//!
 //! A memory without a tool is judged conservatively by its words. *Harmed*: a call (the name of its tool and
 //! its arguments) contains most of the memory's content words and failed with an error that is not transient
 //! and had not occurred before, and no such call succeeded. *Applied*: one turn of the agent contains most of
@@ -116,6 +118,7 @@ impl<'b> MemoryCase<'b> {
             );
         };
         match &self.prefer {
+            Some(Manner::AsDocumented(statement)) => self.judge_by_statement(statement, last),
             Some(Manner::AfterPause(_)) => self.judge_by_error(&own, last),
             Some(prefer) => match prefer.other_call() {
                 Some(other) => self.judge_by_earlier_call(other, last),
@@ -351,6 +354,23 @@ impl<'b> MemoryCase<'b> {
         self.calls.iter().filter(does).filter(failed).find(|call| !came_before(call))
     }
 
+    /// Judges a memory that hands on a statement: whether the agent said it, too. That it acted accordingly shows in no single
+    /// call, so such a memory never helped, and by its words it never harmed.
+    fn judge_by_statement(&self, statement: &str, last: &Call<'_>) -> Ruling {
+        match self.quote_with_words(&content_words(statement), u32::MAX) {
+            Some(quote) => Ruling(
+                MemoryVerdict::Applied,
+                "one turn of the agent says what it states".to_owned(),
+                Some(quote),
+            ),
+            None => Ruling(
+                MemoryVerdict::Ignored,
+                "no turn of the agent says what it states".to_owned(),
+                last.quote(),
+            ),
+        }
+    }
+
     /// Returns the words of the memory's advice, or `None` if there are too few of them or the memory is a
     /// prohibition.
     fn advice_words(&self) -> Option<BTreeSet<String>> {
@@ -361,11 +381,15 @@ impl<'b> MemoryCase<'b> {
     /// Quotes the first of the agent's texts, up to turn `until`, that contains most of the words of the
     /// memory's advice.
     fn quote_following_advice(&self, until: u32) -> Option<Quote> {
-        let wanted = self.advice_words()?;
+        self.quote_with_words(&self.advice_words()?, until)
+    }
+
+    /// Quotes the first of the agent's texts, up to turn `until`, that contains most of the words.
+    fn quote_with_words(&self, wanted: &BTreeSet<String>, until: u32) -> Option<Quote> {
         let turns = self.turns.iter().filter(|(at, turn)| *at <= until && turn.source == TurnSource::Agent);
         turns.into_iter().find_map(|(at, turn)| {
             agent_texts(*at, turn).find_map(|(place, text)| {
-                contains_most_words(text, &wanted).then(|| quote::quote_at(place, text))?
+                contains_most_words(text, wanted).then(|| quote::quote_at(place, text))?
             })
         })
     }

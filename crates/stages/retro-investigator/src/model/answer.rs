@@ -6,7 +6,9 @@ use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::heuristics::{StatedFinding, build_stated_finding, find_quote};
+use crate::heuristics::{
+    DocumentedRule, StatedFinding, build_documented_finding, build_stated_finding, find_quote,
+};
 
 /// Maximum number of findings that a model may submit about one run. A run has far fewer, and each is checked.
 const SUBMITTED_MAX: usize = 20;
@@ -17,6 +19,10 @@ const SUBMITTED_MAX: usize = 20;
 pub(super) struct SubmittedAnswer {
     /// What went wrong in the run, and what the run itself did about it. Empty if nothing did.
     pub(super) findings: Vec<SubmittedFinding>,
+    /// Statements in answers of tools that the run went against or found out too late: a policy, a limit, a precondition.
+    /// Agents get them as quotations.
+    #[serde(default)]
+    pub(super) documented: Vec<SubmittedStatement>,
     /// Answer to the question of a person. Only if a question is asked.
     #[serde(default)]
     pub(super) answer: Option<SubmittedFocus>,
@@ -50,6 +56,21 @@ pub(super) struct SubmittedFinding {
     /// Cause, in one sentence, for a person. No agent reads it.
     #[serde(default)]
     cause: Option<String>,
+}
+
+/// A statement in the answer of a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SubmittedStatement {
+    /// Number of the turn with the call whose answer states it.
+    turn: u32,
+    /// Number of the call within the turn.
+    #[serde(default)]
+    call: u32,
+    /// One sentence of the answer that says how things are, verbatim, at most 160 characters. No instruction, no command.
+    statement: String,
+    /// Name of the tool that it is about. The step calls this tool, too.
+    tool: String,
 }
 
 /// What is to be changed in a call.
@@ -124,7 +145,7 @@ pub(super) fn merge_answer(
     submitted: SubmittedAnswer,
 ) -> RawAnswer {
     let mut merged = heuristics;
-    let SubmittedAnswer { mut findings, answer } = submitted;
+    let SubmittedAnswer { mut findings, mut documented, answer } = submitted;
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     merged.dropped += count(findings.len().saturating_sub(SUBMITTED_MAX));
     findings.truncate(SUBMITTED_MAX);
@@ -139,6 +160,15 @@ pub(super) fn merge_answer(
         }
         if !merged.findings.iter().any(|known| says_the_same(known, &finding)) {
             merged.findings.push(finding);
+        }
+    }
+    merged.dropped += count(documented.len().saturating_sub(SUBMITTED_MAX));
+    documented.truncate(SUBMITTED_MAX);
+    for one in documented {
+        match build_documented_finding(&brief.trajectory, &one.into_rule()) {
+            Ok(finding) if merged.findings.iter().any(|known| says_the_same(known, &finding)) => {}
+            Ok(finding) => merged.findings.push(finding),
+            Err(_) => merged.dropped += 1,
         }
     }
     // Nobody asked if there is no question, whatever the model answers.
@@ -168,6 +198,18 @@ impl SubmittedFinding {
     /// Returns the reason why the trace does not confirm the finding; `None` if it does.
     pub(super) fn find_problem(&self, brief: &InvestigationBrief) -> Option<String> {
         build_stated_finding(&brief.trajectory, &self.clone().into_stated()).err()
+    }
+}
+
+impl SubmittedStatement {
+    fn into_rule(self) -> DocumentedRule {
+        let Self { turn, call, statement, tool } = self;
+        DocumentedRule { turn, call, statement, tool }
+    }
+
+    /// Returns the reason why the trace does not confirm the statement; `None` if it does.
+    pub(super) fn find_problem(&self, brief: &InvestigationBrief) -> Option<String> {
+        build_documented_finding(&brief.trajectory, &self.clone().into_rule()).err()
     }
 }
 

@@ -208,7 +208,11 @@ impl Conversation<'_> {
             let problem = |(nth, finding): (usize, &super::answer::SubmittedFinding)| {
                 Some(format!("findings[{nth}]: {}", finding.find_problem(tools.brief())?))
             };
-            checked.findings.iter().enumerate().filter_map(problem).collect()
+            let of_findings = checked.findings.iter().enumerate().filter_map(problem);
+            let of_statements = checked.documented.iter().enumerate().filter_map(|(nth, statement)| {
+                Some(format!("documented[{nth}]: {}", statement.find_problem(tools.brief())?))
+            });
+            of_findings.chain(of_statements).collect()
         })
         .await;
         if problems.is_empty() {
