@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::policies::PolicySource;
 use crate::process::{Listeners, Process};
 use crate::store::Stores;
+use crate::model::ModelUsers;
 use crate::{broker, embedder, model, output, store};
 
 /// Fails if no database is configured. The default is a SQLite file in the current directory, into which this
@@ -38,7 +39,7 @@ pub(crate) async fn run_serve(
     };
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let vectors = embedder::load_for_roles(&config, &roles)?;
-    let engine = model::build_for_roles(&config, &roles)?;
+    let ModelUsers { engine, reader } = model::build_model_users(&config, &roles)?;
     let names = roles.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(", ");
     let name = format!("retro {names}");
     let bus = Bus::connect(BusConfig {
@@ -69,6 +70,7 @@ pub(crate) async fn run_serve(
         agents_bus,
         policies,
         engine,
+        reader,
         vectors,
         supervised,
         metrics,

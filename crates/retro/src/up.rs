@@ -17,6 +17,7 @@ use crate::exit::Exit;
 use crate::instance::Instance;
 use crate::policies::PolicySource;
 use crate::process::{Listeners, Process};
+use crate::model::ModelUsers;
 use crate::store::Stores;
 use crate::{broker, data_folder, embedder, model, output, store};
 use backends::Backends;
@@ -25,11 +26,11 @@ use backends::Backends;
 pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> {
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let vectors = embedder::load_vector_source(&config)?;
-    let engine = model::build_engine(&config)?;
+    let roles = select_roles(&config);
+    let ModelUsers { engine, reader } = model::build_model_users(&config, &roles)?;
     data_folder::ensure_private(&config.data_dir)?;
     // Locked until the process ends; the operating system unlocks it even after a kill.
     let _lock = lock_data_folder(&config.data_dir)?;
-    let roles = select_roles(&config);
     let listeners = Listeners::open(&config, &roles).await?;
     let Backends { server, nats_url, bus } =
         backends::prepare_backends(&config, &policies, &listeners, &metrics).await?;
@@ -51,6 +52,7 @@ pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Ex
         agents_bus,
         policies,
         engine,
+        reader,
         vectors,
         supervised,
         metrics,

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use retro_core::model_use::ModelSpending;
-use retro_investigator::CallJournal;
+use retro_core::model_use::{BudgetBound, Spending};
+use retro_investigator::InvestigationJournal;
+use retro_model::CallJournal;
 use retro_store::{ModelCall, StoreError};
 
 /// Journal of one played investigation.
@@ -32,10 +33,13 @@ impl CallJournal for CaseJournal {
         Ok(())
     }
 
-    async fn load_spending(&self) -> Result<ModelSpending, StoreError> {
-        Ok(ModelSpending::default())
+    async fn load_spending(&self) -> Result<Vec<(BudgetBound, Spending)>, StoreError> {
+        Ok(Vec::new())
     }
+}
 
+#[async_trait]
+impl InvestigationJournal for CaseJournal {
     async fn load_prompts(&self) -> Result<Option<BTreeMap<String, String>>, StoreError> {
         Ok(Some(self.prompts.clone()))
     }

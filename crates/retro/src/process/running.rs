@@ -10,6 +10,7 @@ use retro_consumer::Watchdog;
 use retro_events::hosts::DatarefHosts;
 use retro_http::Scrape;
 use retro_investigator::Engine;
+use retro_reviewer::RemarkReader;
 use retro_store::{AgentStore, EmbeddingSource, Store};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -31,6 +32,8 @@ pub(crate) struct Process {
     pub(crate) policies: Arc<PolicySource>,
     /// Engine of the investigators.
     pub(crate) engine: Arc<dyn Engine>,
+    /// Reader of the remarks of reviews.
+    pub(crate) reader: Arc<dyn RemarkReader>,
     /// Source of the embeddings for comparing lessons; `None` for the built-in embedder.
     pub(crate) vectors: Option<Arc<dyn EmbeddingSource>>,
     /// State of the supervised broker; `None` if the broker is external.
