@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use retro_core::model_use::{BudgetBound, Spending};
 use retro_core::review::ModelCosts;
 use retro_model::CallJournal;
-use retro_store::{ModelCall, ModelCallResult, ReviewClaim, ReviewerStore, StoreError};
+use retro_store::{ModelCall, ModelCallResult, ReviewCall, ReviewClaim, ReviewerStore, StoreError};
 
 use crate::reader::ReadingJournal;
 
@@ -45,29 +45,33 @@ impl CallJournal for ClaimJournal {
 impl ReadingJournal for ClaimJournal {
     async fn sum_costs(&self, answered: &[String]) -> Result<ModelCosts, StoreError> {
         let calls = self.store.list_review_calls(&self.claim.key).await?;
-        let mut costs = ModelCosts::default();
-        let mut again: BTreeSet<&String> = answered.iter().collect();
-        for one in &calls {
-            let ModelCall { prompt, result, usage, cost_micro_usd, duration_ms, .. } = &one.call;
-            // Calls of a process that was killed in this decision count, too: they were paid for it.
-            if one.round == self.claim.round {
-                costs.calls += 1;
-                costs.tokens = costs.tokens.add(*usage);
-                costs.micro_usd = costs.micro_usd.saturating_add(cost_micro_usd.unwrap_or_default());
-                costs.unpriced_calls += u32::from(cost_micro_usd.is_none());
-                costs.duration_ms = costs.duration_ms.saturating_add(*duration_ms);
-                if matches!(result, ModelCallResult::Answered(_)) {
-                    again.remove(prompt);
-                }
-            }
-        }
-        costs.found_again = u32::try_from(again.len()).unwrap_or(u32::MAX);
-        Ok(costs)
+        Ok(sum_costs(&calls, self.claim.round, answered))
     }
 }
 
-/// Journal of a reader that asks no model.
-pub(crate) struct NoJournal;
+/// Sums the calls that were made for a decision. Of the prompts that were answered, those that it did not pay for were found
+/// again.
+pub fn sum_costs(calls: &[ReviewCall], round: u64, answered: &[String]) -> ModelCosts {
+    let mut costs = ModelCosts::default();
+    let mut again: BTreeSet<&String> = answered.iter().collect();
+    // Calls of a process that was killed in this decision count, too: they were paid for it.
+    for ReviewCall { call, .. } in calls.iter().filter(|one| one.round == round) {
+        costs.calls += 1;
+        costs.tokens = costs.tokens.add(call.usage);
+        costs.micro_usd = costs.micro_usd.saturating_add(call.cost_micro_usd.unwrap_or_default());
+        costs.unpriced_calls += u32::from(call.cost_micro_usd.is_none());
+        costs.duration_ms = costs.duration_ms.saturating_add(call.duration_ms);
+        if matches!(call.result, ModelCallResult::Answered(_)) {
+            again.remove(&call.prompt);
+        }
+    }
+    costs.found_again = u32::try_from(again.len()).unwrap_or(u32::MAX);
+    costs
+}
+
+/// Journal that keeps nothing: of a reader that asks no model, and of evaluations.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoJournal;
 
 #[async_trait]
 impl CallJournal for NoJournal {
@@ -111,6 +115,8 @@ pub(crate) async fn hold_claim<T>(
         }
     };
     tokio::select! {
+        // The decision ends the claim itself, and must not count as lost by a renewal that came too late.
+        biased;
         done = work => done,
         fenced = renew => Err(fenced),
     }

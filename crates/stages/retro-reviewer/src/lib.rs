@@ -4,6 +4,7 @@ mod claim;
 mod heuristics;
 mod model;
 mod phrase;
+mod play;
 mod quoted;
 mod reader;
 mod review_batch;
@@ -15,7 +16,9 @@ mod topic;
 mod vectors;
 mod wording;
 
+pub use claim::{NoJournal, sum_costs};
 pub use heuristics::HeuristicReader;
 pub use model::{ModelReader, ModelReaderSettings, readings_schema};
+pub use play::{PlayedReview, play_review};
 pub use reader::{ReadingJournal, ReadingTask, RemarkReader, ReviewReadings};
 pub use reviewer::{Reviewer, ReviewerPorts};

@@ -21,7 +21,8 @@ use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
 use crate::claim::{ClaimJournal, NoJournal, hold_claim};
-use crate::reader::{ReadingJournal, ReadingTask, RemarkReader, ReviewReadings};
+use crate::play::read_batch;
+use crate::reader::{ReadingJournal, RemarkReader};
 use crate::review_batch::CompletedRemarks;
 use crate::review_event::review_event_from_github;
 use crate::vectors::RequestVectors;
@@ -104,16 +105,11 @@ impl Reviewer {
             None => Arc::new(NoJournal),
             Some(claim) => Arc::new(ClaimJournal { store: self.store.clone(), claim: claim.clone() }),
         };
-        let task = ReadingTask {
-            repository: key.pull_request.repo.to_string(),
-            remarks: completed.remarks.clone(),
-            pipeline: self.pipelines.current_review_pipeline(),
-            journal,
-        };
+        let pipeline = self.pipelines.current_review_pipeline();
         // No transaction is open. If a new remark arrives meanwhile, the revision differs, so the result is not
         // stored and the pull request is decided again; the answers of a model are, and are found again.
-        let ReviewReadings { readings, reading } = self.reader.read_remarks(&task).await?;
-        let batch = completed.into_review_batch(&key.tenant, &key.pull_request, readings);
+        let (batch, reading) =
+            read_batch(key, completed, &*self.reader, pipeline.clone(), journal).await?;
         let vectors = self.vectors.resolve(&batch).await?;
         let embedder = vectors.embedder_for(&batch).expect("they were resolved for this batch");
         let SettledRemarks { decided, mutations } = settle_review(&batch, &policy, embedder);
@@ -128,7 +124,7 @@ impl Reviewer {
             review: batch.review,
             remarks: batch.remarks,
             decided,
-            pipeline: Some(task.pipeline.hashes().clone()),
+            pipeline: Some(pipeline.hashes().clone()),
             reading: Some(reading),
         };
         let settled = NewReviewBatch {
@@ -139,7 +135,7 @@ impl Reviewer {
             message: Notice::RulesDue { batch: batch.id }.into_message(&rule_scope),
             rule_scope,
             policy,
-            pipeline: task.pipeline,
+            pipeline,
             review,
             mutations,
         };

@@ -8,7 +8,6 @@ use retro_core::id::{
 use retro_core::learn::{PromoteError, PromoteFacts, ReviewClosingFacts, close_review};
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::message::Notice;
-use retro_core::pipeline::{PipelineContents, PipelineVersion};
 use retro_core::policy::Policy;
 use retro_core::remark::{AuthorAssociation, Remark};
 use retro_core::review::{
@@ -18,7 +17,7 @@ use retro_core::review::{
 use retro_core::similarity::{NgramEmbedder, ScopeChanged};
 
 use super::Database;
-use super::scenario::{test_tenant, time_at};
+use super::scenario::{review_pipeline, test_tenant, time_at};
 use crate::review::{
     DecidedReview, NewReviewBatch, PullRequestKey, ReviewEvent, ReviewEventKind, ReviewEventResult,
 };
@@ -367,13 +366,6 @@ async fn load_reviews(store: &dyn Store, of: &str) -> crate::review::PullRequest
         .await
         .expect("reading")
         .expect("the pull request is stored")
-}
-
-/// Returns the version of the review pipeline under which the cases decide.
-pub(super) fn review_pipeline() -> PipelineVersion {
-    let prompts = [("remarks.md".to_owned(), "{{ remarks }} ä".to_owned())].into();
-    let contents = PipelineContents { prompts, ..PipelineContents::default() };
-    PipelineVersion::new(contents, "/etc/retro/pipelines")
 }
 
 /// Decides as the reviewer does, but classifies only one particular sentence as a rule.

@@ -10,9 +10,9 @@ use super::investigate::{assert_fenced, make_investigation_due};
 use super::retention::purge_all;
 use super::review::{
     RULE, close_rule_batch, commit_review_now, decide_review, new_remark, pull_request_key, record_events,
-    remark_event, review_pipeline,
+    remark_event,
 };
-use super::scenario::{LONG_S, Scenario, test_tenant, time_at};
+use super::scenario::{LONG_S, Scenario, review_pipeline, test_tenant, time_at};
 use crate::retention::RetentionStage;
 use crate::review::ReviewClaim;
 use crate::{CommitResult, ModelCall, ModelCallResult, Store};

@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use retro_core::attribution::Attribution;
-use retro_core::id::Tenant;
+use retro_core::id::{EventKey, Tenant};
 use retro_core::model_use::TokenUsage;
+use retro_core::remark::Remark;
 use retro_core::trace_collection::{SpanOutline, TraceWaits};
 use retro_fault::Label;
 use retro_store::broker::{LossKey, RepublishScope, StreamObservation};
 use retro_store::retention::RetentionStage;
 use retro_store::{
     AddSpansResult, AddedTrace, ArrivingSpan, ArrivingTrace, AuditAction, CollectionBounds, CollectionRules,
-    CompressedDocument, DeliveryPosition, ModelCall, ModelCallResult, Redelivery, Store, TraceEnd,
+    CompressedDocument, DeliveryPosition, ModelCall, ModelCallResult, PullRequestKey, Redelivery, ReviewEvent,
+    ReviewEventKind, Store, TraceEnd,
 };
 use retro_store_sql::{PostgresStore, SqliteStore};
 use tokio::process::Command;
@@ -24,11 +26,14 @@ use super::commands::open_investigation;
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, build_correcting_runs, run_command};
 
-pub(super) const LABELS: [Label; 19] = [
+pub(super) const LABELS: [Label; 22] = [
     Label::HeartbeatCommit,
     Label::ModelCallCommit,
     Label::RetryCommit,
     Label::ReleaseCommit,
+    Label::ReviewClaimCommit,
+    Label::ReviewRenewCommit,
+    Label::ReviewCallCommit,
     Label::AuditCommit,
     Label::PurgeBodiesCommit,
     Label::PurgeJournalsCommit,
@@ -46,7 +51,7 @@ pub(super) const LABELS: [Label; 19] = [
     Label::TracesPurgeCommit,
 ];
 /// Number of labels, at the front of the list, that need a claim.
-const CLAIM_LABELS: usize = 4;
+const CLAIM_LABELS: usize = 7;
 /// Environment variables that pass the step and the database to the separate process.
 const STEP_VARIABLE: &str = "CRASH_STEP";
 const DATABASE_VARIABLE: &str = "CRASH_DATABASE";
@@ -170,8 +175,44 @@ async fn run_step(store: &dyn Store, label: Label) {
         Label::TracesPurgeCommit => {
             store.purge_closed_traces(0, ROWS_MAX).await.expect("the traces are purged");
         }
+        Label::ReviewClaimCommit | Label::ReviewRenewCommit | Label::ReviewCallCommit => {
+            use_review_claim(store, label).await;
+        }
         _ => update_claim(store, label).await,
     }
+}
+
+/// Claims the reviews of a pull request, and renews the claim or stores a call under it. The claim ends at once, so that the
+/// process that repeats the step need not wait for it.
+async fn use_review_claim(store: &dyn Store, label: Label) {
+    let remark: Remark = serde_json::from_value(serde_json::json!({
+        "key": "acme/alone#1/line_comment/1",
+        "by": "ann",
+        "association": "member",
+        "body": "Nice work, thanks!",
+        "at": "2026-11-20T12:00:00Z",
+    }))
+    .expect("a remark");
+    let key = PullRequestKey {
+        tenant: Tenant::default_tenant(),
+        pull_request: remark.key.pull_request.clone(),
+    };
+    let (source, id) = ("https://github.com/acme/alone".to_owned(), "alone".to_owned());
+    let event = ReviewEvent {
+        event: EventKey { tenant: key.tenant.clone(), source, id },
+        content_hash: "of the remark".to_owned(),
+        pull_request: key.pull_request.clone(),
+        author: None,
+        kind: Some(ReviewEventKind::Remark { changed_at: remark.at, remark, thumbs_up: 0 }),
+    };
+    store.record_events(&[event], 0).await.expect("the event is recorded");
+    let claim = store.claim_reviews(&key, 0).await.expect("the store can be read").expect("it is due");
+    let done = match label {
+        Label::ReviewRenewCommit => store.extend_review_claim(&claim, 0).await,
+        Label::ReviewCallCommit => store.append_review_call(&claim, &answered_call()).await,
+        _ => Ok(()),
+    };
+    done.expect("the claim is still valid");
 }
 
 /// Collects a trace and closes it.

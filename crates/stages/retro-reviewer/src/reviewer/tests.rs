@@ -12,6 +12,7 @@ use retro_core::time::FixedClock;
 use retro_store::{EmbeddingSourceError, ModelCall, PullRequestReviews, ReviewCall};
 
 use super::*;
+use crate::reader::{ReadingTask, ReviewReadings};
 
 /// A request, the same request in nearly the same words, and the same request in other words.
 const ASKED: &str = "List the tables of the database before every statement";
