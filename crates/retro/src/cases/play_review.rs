@@ -104,10 +104,11 @@ impl<'a> ReviewPlayer<'a> {
         *rounds += 1;
         let journal = self.journals.entry(told.pull_request).or_default();
         journal.begin_round(*rounds);
+        let reader = build_reader(told);
         let played = play_review(
             &key,
             collected,
-            &*build_reader(told),
+            &*reader,
             self.pipeline.clone(),
             &self.policy,
             journal.clone(),

@@ -70,7 +70,7 @@ pub(super) async fn print_difference(
     }
     let mut differences = Vec::new();
     for [from, to] in &mut pairs {
-        add_quality(context, config, [from, to]).await?;
+        add_quality(context, config, [&mut *from, &mut *to]).await?;
         differences.push(compare(from, to));
     }
     // The pipeline of retrospectives comes first, as it was alone before there were others.
@@ -116,7 +116,8 @@ async fn add_quality(
         return Ok(());
     }
     let stored = store::open_store(config).await?;
-    let rows = stored.list_pipelines(context.tenant, sides[0].pipeline, versions::LISTED_MAX).await?;
+    let pipeline = sides[0].pipeline;
+    let rows = stored.list_pipelines(context.tenant, pipeline, versions::LISTED_MAX).await?;
     for side in sides {
         side.quality = rows.iter().find(|row| row.hash == side.hash).map(|row| row.quality);
     }
