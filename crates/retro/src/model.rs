@@ -32,8 +32,7 @@ pub(crate) struct ModelUsers {
 /// places and its circuit breaker. Only investigators and reviewers ask a model, so only their processes need the key. Sends no
 /// request.
 pub(crate) fn build_model_users(config: &Config, roles: &BTreeSet<Role>) -> anyhow::Result<ModelUsers> {
-    let mut users =
-        ModelUsers { engine: Arc::new(HeuristicEngine), reader: Arc::new(HeuristicReader) };
+    let mut users = ModelUsers { engine: Arc::new(HeuristicEngine), reader: Arc::new(HeuristicReader) };
     let Some(configured) = find_model(config)? else { return Ok(users) };
     let investigates = roles.contains(&Role::Investigator) && configured.used_for.has_retrospectives();
     let reads = roles.contains(&Role::Reviewer) && configured.used_for.has_reviews();
@@ -58,7 +57,10 @@ pub(crate) fn build_model_users(config: &Config, roles: &BTreeSet<Role>) -> anyh
 /// the one would bother a person, and the others have no answer to this.
 pub(crate) async fn check_model(config: &Config) -> anyhow::Result<String> {
     let Some(configured) = find_model(config)? else {
-        return Ok("none; runs are investigated and reviews read by the heuristics alone (model_url is not set)".to_owned());
+        return Ok(
+            "none; runs are investigated and reviews read by the heuristics alone (model_url is not set)"
+                .to_owned(),
+        );
     };
     let model = build_model(&ModelConfig {
         timeout: configured.timeout.min(CHECK_TIMEOUT),
@@ -90,9 +92,7 @@ pub(crate) async fn check_model(config: &Config) -> anyhow::Result<String> {
         Err(error) => {
             let until = match error.kind {
                 FailureKind::Misconfigured => "",
-                _ => {
-                    "; until it answers, the heuristics work alone, and the reports say so"
-                }
+                _ => "; until it answers, the heuristics work alone, and the reports say so",
             };
             bail!("{name} at {url}: {error}{until}")
         }

@@ -9,10 +9,10 @@ use retro_config::{Config, LoadedConfig};
 use retro_http::Scrape;
 
 use crate::exit::Exit;
+use crate::model::ModelUsers;
 use crate::policies::PolicySource;
 use crate::process::{Listeners, Process};
 use crate::store::Stores;
-use crate::model::ModelUsers;
 use crate::{broker, embedder, model, output, store};
 
 /// Fails if no database is configured. The default is a SQLite file in the current directory, into which this

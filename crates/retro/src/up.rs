@@ -15,9 +15,9 @@ use retro_http::Scrape;
 
 use crate::exit::Exit;
 use crate::instance::Instance;
+use crate::model::ModelUsers;
 use crate::policies::PolicySource;
 use crate::process::{Listeners, Process};
-use crate::model::ModelUsers;
 use crate::store::Stores;
 use crate::{broker, data_folder, embedder, model, output, store};
 use backends::Backends;

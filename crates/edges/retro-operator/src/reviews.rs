@@ -95,7 +95,9 @@ fn describe_costs(costs: &ModelCosts) -> String {
     };
     let again = match costs.found_again {
         0 => String::new(),
-        again => format!("; {} of an earlier decision found again", text::format_count(again.into(), "answer")),
+        again => {
+            format!("; {} of an earlier decision found again", text::format_count(again.into(), "answer"))
+        }
     };
     format!(
         "{}, {} tokens ({} cached), {cost}, {}{again}",
@@ -109,9 +111,12 @@ fn describe_costs(costs: &ModelCosts) -> String {
 /// Says what a language model read in a remark; empty if none did.
 fn describe_model(model: &ModelReading) -> String {
     let ModelReading { kind, quote, worded_by, refused } = model;
-    let quote = if quote.is_empty() { String::new() } else { format!(": “{}”", text::single_line(quote)) };
-    let worded =
-        worded_by.as_ref().map(|model| format!("; worded by {}", text::single_line(model))).unwrap_or_default();
+    let quote =
+        if quote.is_empty() { String::new() } else { format!(": “{}”", text::single_line(quote)) };
+    let worded = worded_by
+        .as_ref()
+        .map(|model| format!("; worded by {}", text::single_line(model)))
+        .unwrap_or_default();
     let refused =
         refused.as_ref().map(|why| format!("; not taken: {}", text::single_line(why))).unwrap_or_default();
     format!("model says {}{quote}{worded}{refused}", kind.as_str())

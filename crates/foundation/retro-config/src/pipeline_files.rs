@@ -60,7 +60,8 @@ impl PipelineFiles {
             }
         }
         problems.extend(strangers);
-        problems.extend(PipelineName::ALL.iter().flat_map(|pipeline| find_misspelt_folders(folder, *pipeline)));
+        problems
+            .extend(PipelineName::ALL.iter().flat_map(|pipeline| find_misspelt_folders(folder, *pipeline)));
         Problems::fail_if_any(problems)?;
         Ok(Self(files))
     }

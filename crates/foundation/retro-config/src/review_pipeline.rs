@@ -182,7 +182,10 @@ mod tests {
         assert_ne!(changed.version().hashes().prompts, built_in.version().hashes().prompts);
         let stored = ReviewSettings::from_stored(&changed.version().contents().policy);
         assert_eq!(&stored, changed.settings());
-        assert_eq!(changed.explain_values()[0].from.as_ref().unwrap().to_string(), "mine/review/pipeline.toml:2");
+        assert_eq!(
+            changed.explain_values()[0].from.as_ref().unwrap().to_string(),
+            "mine/review/pipeline.toml:2"
+        );
         let from = changed.explain_prompts()[0].from.clone();
         assert_eq!(from, Some(PathBuf::from("mine/review/prompts/system.md")));
     }

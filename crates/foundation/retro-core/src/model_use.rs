@@ -248,12 +248,17 @@ mod tests {
     #[test]
     fn each_bound_of_a_budget_stops_the_call_that_would_exceed_it() {
         let limit = |tokens, micro_usd| SpendingLimit { tokens, micro_usd };
-        let budget =
-            ModelBudget { investigation: limit(100, 0), retrospective: limit(0, 50), review: limit(7, 0), day: limit(1000, 0) };
+        let budget = ModelBudget {
+            investigation: limit(100, 0),
+            retrospective: limit(0, 50),
+            review: limit(7, 0),
+            day: limit(1000, 0),
+        };
         let of = |tokens, micro_usd| Spending { tokens, micro_usd };
         let spent = |investigation, retrospective, day| ModelSpending { investigation, retrospective, day };
-        let check =
-            |spent: ModelSpending, next| check_budget(&budget, &spent.by_bound(), next).map_err(|over| over.to_string());
+        let check = |spent: ModelSpending, next| {
+            check_budget(&budget, &spent.by_bound(), next).map_err(|over| over.to_string())
+        };
         assert_eq!(check(ModelSpending::default(), of(100, 50)), Ok(()), "a bound may be reached");
         let over = check(spent(of(90, 0), of(90, 0), of(90, 0)), of(11, 0));
         assert_eq!(over, Err("the token budget of the investigation does not allow another call".to_owned()));

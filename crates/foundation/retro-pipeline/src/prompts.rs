@@ -109,10 +109,15 @@ mod tests {
         }
         let long = problem_of(&"x".repeat(PROMPT_BYTES_MAX + 1));
         assert!(long.contains("32769 bytes; at most 32768 are allowed"), "{long}");
-        let system =
-            Prompts::from_texts(PipelineName::Retrospective, &[("system.md".to_owned(), "{{ facts }}".to_owned())].into()).unwrap_err();
+        let system = Prompts::from_texts(
+            PipelineName::Retrospective,
+            &[("system.md".to_owned(), "{{ facts }}".to_owned())].into(),
+        )
+        .unwrap_err();
         assert!(
-            system[0].to_string().contains("the prompt is always the same and has no variables, those are for run.md"),
+            system[0]
+                .to_string()
+                .contains("the prompt is always the same and has no variables, those are for run.md"),
             "{system:?}"
         );
     }

@@ -15,12 +15,10 @@ pub const fn schemas_of(pipeline: PipelineName) -> [(&'static str, &'static str)
 const ANSWER_SCHEMA_FILE: &str = "submit_findings.json";
 
 /// JSON Schema of the answer about one run, as `cargo xtask gen` writes it.
-const ANSWER_SCHEMA: &str =
-    include_str!("../../../../pipelines/retrospective/schemas/submit_findings.json");
+const ANSWER_SCHEMA: &str = include_str!("../../../../pipelines/retrospective/schemas/submit_findings.json");
 
 /// Name of the file of the answer about the remarks of a review, below `schemas/`.
 const READINGS_SCHEMA_FILE: &str = "submit_readings.json";
 
 /// JSON Schema of the answer about the remarks of a review, as `cargo xtask gen` writes it.
-const READINGS_SCHEMA: &str =
-    include_str!("../../../../pipelines/review/schemas/submit_readings.json");
+const READINGS_SCHEMA: &str = include_str!("../../../../pipelines/review/schemas/submit_readings.json");

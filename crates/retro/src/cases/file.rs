@@ -194,11 +194,13 @@ impl CaseFile {
         let mut problems = Vec::new();
         match (self.case.retrospective.is_empty(), self.case.review.is_empty()) {
             (true, true) => {
-                problems.push(format!("{}:1: has no [[retrospective]] and no [[review]]", self.path.display()));
+                problems
+                    .push(format!("{}:1: has no [[retrospective]] and no [[review]]", self.path.display()));
             }
             (false, false) => {
                 let path = self.path.display();
-                problems.push(format!("{path}:1: has [[retrospective]] and [[review]]; make two cases of it"));
+                problems
+                    .push(format!("{path}:1: has [[retrospective]] and [[review]]; make two cases of it"));
             }
             _ => {}
         }

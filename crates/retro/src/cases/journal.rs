@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use retro_core::model_use::{BudgetBound, Spending};
-use retro_investigator::InvestigationJournal;
 use retro_core::review::ModelCosts;
+use retro_investigator::InvestigationJournal;
 use retro_model::CallJournal;
 use retro_reviewer::{ReadingJournal, sum_costs};
 use retro_store::{ModelCall, ReviewCall, StoreError};

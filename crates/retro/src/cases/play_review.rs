@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use retro_config::Pipeline;
-use retro_core::id::{
-    MemoryId, RemarkKey, RemarkKind, Repository, ReviewedPullRequest, Tenant,
-};
+use retro_core::id::{MemoryId, RemarkKey, RemarkKind, Repository, ReviewedPullRequest, Tenant};
 use retro_core::learn::{ReviewClosingFacts, RuleFacts, close_review};
 use retro_core::memory::{Change, ChangeCause, Memory, Tombstone};
 use retro_core::model_use::ModelBudget;
@@ -98,21 +96,19 @@ impl<'a> ReviewPlayer<'a> {
                 .zip(&told.remarks)
                 .map(|(id, one)| (to_remark(&pull_request, id, one, self.now), one.thumbs_up))
                 .collect(),
-            resolved_threads: (1..).zip(&told.remarks).filter(|(_, one)| one.resolved).map(|(id, _)| id).collect(),
+            resolved_threads: (1..)
+                .zip(&told.remarks)
+                .filter(|(_, one)| one.resolved)
+                .map(|(id, _)| id)
+                .collect(),
             other_requests: self.requests.values().cloned().collect(),
         };
         *rounds += 1;
         let journal = self.journals.entry(told.pull_request).or_default();
         journal.begin_round(*rounds);
         let reader = build_reader(told);
-        let played = play_review(
-            &key,
-            collected,
-            &*reader,
-            self.pipeline.clone(),
-            &self.policy,
-            journal.clone(),
-        );
+        let played =
+            play_review(&key, collected, &*reader, self.pipeline.clone(), &self.policy, journal.clone());
         let played = played.await.map_err(|error| error.to_string())?;
         self.requests.retain(|remark, _| remark.pull_request != pull_request);
         self.requests.extend(played.batch.remarks.iter().filter_map(to_request));
@@ -122,9 +118,7 @@ impl<'a> ReviewPlayer<'a> {
     fn close(&mut self, key: &PullRequestKey, played: PlayedReview) -> ReviewReport {
         let PlayedReview { batch, settled, reading } = played;
         let remarks: HashSet<RemarkKey> = batch.remarks.iter().map(|read| read.remark.key.clone()).collect();
-        let of_these = |change: &&Change| {
-            matches!(&change.cause, ChangeCause::Review { remark, .. } if remarks.contains(remark))
-        };
+        let of_these = |change: &&Change| matches!(&change.cause, ChangeCause::Review { remark, .. } if remarks.contains(remark));
         let applied: Vec<&Change> = self.changes.iter().filter(of_these).collect();
         let named: HashSet<MemoryId> = applied.iter().map(|change| change.memory).collect();
         let is_needed = |memory: &&Memory| memory.status.is_living() || named.contains(&memory.id);

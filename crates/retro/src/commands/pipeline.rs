@@ -40,7 +40,8 @@ fn check_pipeline(folder: Option<&Path>, output: Output) -> anyhow::Result<Exit>
         Err(problems) => return report_problems(output, problems.sentences()),
     };
     let versions = name_versions(&pipeline);
-    let data = json!({"problems": [], "version": pipeline.version().hashes(), "versions": version_map(&pipeline)});
+    let data =
+        json!({"problems": [], "version": pipeline.version().hashes(), "versions": version_map(&pipeline)});
     output::print_data(output, &data, || match folder {
         Some(folder) => format!("{} is valid: {versions}", folder.display()),
         None => format!("`pipelines` is not set: the built-in pipelines apply, {versions}"),

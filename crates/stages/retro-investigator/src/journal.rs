@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use retro_core::pipeline::PipelineName;
 use retro_core::model_use::{BudgetBound, Spending};
+use retro_core::pipeline::PipelineName;
 use retro_model::CallJournal;
 use retro_store::{Claim, InvestigatorStore, ModelCall, StoreError};
 
@@ -44,7 +44,10 @@ impl InvestigationJournal for ClaimJournal {
     async fn load_prompts(&self) -> Result<Option<BTreeMap<String, String>>, StoreError> {
         let retrospective = &self.claim.retrospective;
         let Some(version) = &retrospective.pipeline else { return Ok(None) };
-        let stored = self.store.load_pipeline(&retrospective.key.tenant, PipelineName::Retrospective, &version.pipeline).await?;
+        let stored = self
+            .store
+            .load_pipeline(&retrospective.key.tenant, PipelineName::Retrospective, &version.pipeline)
+            .await?;
         Ok(stored.map(|contents| contents.prompts))
     }
 }

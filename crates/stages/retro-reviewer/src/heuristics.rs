@@ -7,8 +7,8 @@ use retro_core::remark::Remark;
 use retro_core::review::{ReadingFeature, ReadingKind, RemarkReading, ReviewReading, RuleText};
 use retro_store::StoreError;
 
-use crate::text::{RemarkText, lowercase_words, main_clause};
 use crate::reader::{ReadingTask, RemarkReader, ReviewReadings};
+use crate::text::{RemarkText, lowercase_words, main_clause};
 use crate::{phrase, signs, topic};
 
 /// Minimum certainty with which the reader classifies a remark as a rule, in thousandths. The policy may set another

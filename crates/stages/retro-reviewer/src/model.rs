@@ -22,8 +22,8 @@ use retro_core::pipeline::PipelineName;
 use retro_core::remark::{AuthorStanding, Remark};
 use retro_core::review::{RemarkReading, ReviewReading, ReviewSettings};
 use retro_model::{
-    ChatMessage, JournalledModel, LanguageModel, ModelRequest, ModelResponse, NotAnswered, StopReason, ToolResult,
-    ToolSpec,
+    ChatMessage, JournalledModel, LanguageModel, ModelRequest, ModelResponse, NotAnswered, StopReason,
+    ToolResult, ToolSpec,
 };
 use retro_pipeline::Prompts;
 use retro_store::StoreError;
@@ -104,7 +104,10 @@ impl ModelReader {
         let left = candidates.len().saturating_sub(settings.model_remarks_max as usize);
         candidates.truncate(settings.model_remarks_max as usize);
         if candidates.is_empty() {
-            return Ok(Some(Stopped::new("nothing_to_read", "no remark of a person whom a rule could come from")));
+            return Ok(Some(Stopped::new(
+                "nothing_to_read",
+                "no remark of a person whom a rule could come from",
+            )));
         }
         let prompts = match Prompts::from_texts(PipelineName::Review, &task.pipeline.contents().prompts) {
             Ok(prompts) => prompts,
@@ -202,7 +205,8 @@ impl ModelReader {
         }
         let mut answers = BTreeMap::new();
         for answer in submitted.readings {
-            let place = usize::try_from(answer.remark).ok().and_then(|number| batch.get(number.checked_sub(1)?));
+            let place =
+                usize::try_from(answer.remark).ok().and_then(|number| batch.get(number.checked_sub(1)?));
             match place {
                 // The first answer about a remark counts.
                 Some(place) if !answers.contains_key(place) => _ = answers.insert(*place, answer),
@@ -238,7 +242,10 @@ fn is_candidate(remark: &Remark) -> bool {
 
 fn broken_prompt(problems: &[retro_pipeline::PromptProblem]) -> Stopped {
     let sentences: Vec<_> = problems.iter().map(ToString::to_string).collect();
-    Stopped::new("prompt_broken", format!("a prompt of the pipeline cannot be used: {}", sentences.join("; ")))
+    Stopped::new(
+        "prompt_broken",
+        format!("a prompt of the pipeline cannot be used: {}", sentences.join("; ")),
+    )
 }
 
 fn submit_tool() -> ToolSpec {

@@ -108,8 +108,7 @@ impl Reviewer {
         let pipeline = self.pipelines.current_review_pipeline();
         // No transaction is open. If a new remark arrives meanwhile, the revision differs, so the result is not
         // stored and the pull request is decided again; the answers of a model are, and are found again.
-        let (batch, reading) =
-            read_batch(key, completed, &*self.reader, pipeline.clone(), journal).await?;
+        let (batch, reading) = read_batch(key, completed, &*self.reader, pipeline.clone(), journal).await?;
         let vectors = self.vectors.resolve(&batch).await?;
         let embedder = vectors.embedder_for(&batch).expect("they were resolved for this batch");
         let SettledRemarks { decided, mutations } = settle_review(&batch, &policy, embedder);

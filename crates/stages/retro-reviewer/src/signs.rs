@@ -185,8 +185,11 @@ const POINTS_AT_CHANGE: &str = "points at this change";
 
 /// Returns `true` if a sentence tells nothing to somebody who does not see the change.
 pub(crate) fn points_at_change(sentence: &str) -> bool {
-    static OBJECT: LazyLock<Regex> =
-        LazyLock::new(|| compile_regex(r"^(?:please |do not |don't |always |never )*\w+ (?:it|them|this|that|these|those|one)\b"));
+    static OBJECT: LazyLock<Regex> = LazyLock::new(|| {
+        compile_regex(
+            r"^(?:please |do not |don't |always |never )*\w+ (?:it|them|this|that|these|those|one)\b",
+        )
+    });
     OBJECT.is_match(sentence)
         || sentence_features(sentence).iter().any(|feature| feature.name == POINTS_AT_CHANGE)
 }

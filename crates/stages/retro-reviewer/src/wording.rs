@@ -10,26 +10,84 @@ use std::collections::BTreeSet;
 
 /// Words that only connect or advise, and may be added to an instruction.
 const GLUE: &[&str] = &[
-    "a", "an", "the", "and", "or", "of", "in", "on", "at", "to", "for", "from", "with", "by", "as", "into", "that", "this",
-    "these", "those", "it", "its", "is", "are", "be", "been", "was", "were", "do", "does", "did", "use", "uses", "using",
-    "used", "make", "sure", "ensure", "keep", "please", "should", "must", "shall", "will", "can", "we", "you", "our", "your",
-    "i", "they", "them", "their", "all", "any", "each", "every", "always", "have", "has", "there", "so", "then", "also",
-    "via", "here", "of",
+    "a", "an", "the", "and", "or", "of", "in", "on", "at", "to", "for", "from", "with", "by", "as", "into",
+    "that", "this", "these", "those", "it", "its", "is", "are", "be", "been", "was", "were", "do", "does",
+    "did", "use", "uses", "using", "used", "make", "sure", "ensure", "keep", "please", "should", "must",
+    "shall", "will", "can", "we", "you", "our", "your", "i", "they", "them", "their", "all", "any", "each",
+    "every", "always", "have", "has", "there", "so", "then", "also", "via", "here", "of",
 ];
 
 /// Words that reject what stands around them.
 const REJECTING: &[&str] = &[
-    "not", "no", "never", "don't", "dont", "doesn't", "didn't", "cannot", "can't", "won't", "shouldn't", "mustn't",
-    "isn't", "aren't", "wasn't", "without", "avoid", "avoids", "avoiding", "stop", "forbid", "forbidden", "ban", "banned",
-    "disallow", "disallowed", "discourage", "discouraged", "deprecated", "prohibited", "refuse", "refrain", "nor",
-    "neither", "none", "nothing", "dislike", "hate", "bad", "wrong",
+    "not",
+    "no",
+    "never",
+    "don't",
+    "dont",
+    "doesn't",
+    "didn't",
+    "cannot",
+    "can't",
+    "won't",
+    "shouldn't",
+    "mustn't",
+    "isn't",
+    "aren't",
+    "wasn't",
+    "without",
+    "avoid",
+    "avoids",
+    "avoiding",
+    "stop",
+    "forbid",
+    "forbidden",
+    "ban",
+    "banned",
+    "disallow",
+    "disallowed",
+    "discourage",
+    "discouraged",
+    "deprecated",
+    "prohibited",
+    "refuse",
+    "refrain",
+    "nor",
+    "neither",
+    "none",
+    "nothing",
+    "dislike",
+    "hate",
+    "bad",
+    "wrong",
 ];
 
 /// Words that limit when something holds. A wording that lacks one would hold more often than the remark says.
 const LIMITS: &[&str] = &[
-    "unless", "except", "only", "if", "when", "whenever", "until", "while", "where", "outside", "inside", "within",
-    "during", "but", "before", "after", "temporarily", "sometimes", "usually", "mostly", "might", "may", "maybe",
-    "perhaps", "unsure",
+    "unless",
+    "except",
+    "only",
+    "if",
+    "when",
+    "whenever",
+    "until",
+    "while",
+    "where",
+    "outside",
+    "inside",
+    "within",
+    "during",
+    "but",
+    "before",
+    "after",
+    "temporarily",
+    "sometimes",
+    "usually",
+    "mostly",
+    "might",
+    "may",
+    "maybe",
+    "perhaps",
+    "unsure",
 ];
 
 /// Word of a text, as it is compared.
@@ -88,8 +146,7 @@ impl WordSides {
             for (at, token) in clause.iter().enumerate() {
                 let lower = token.text.to_lowercase();
                 let next = clause.get(at + 1).map(|next| next.text.to_lowercase());
-                let is_pair =
-                    |first: &str, second: &str| lower == first && next.as_deref() == Some(second);
+                let is_pair = |first: &str, second: &str| lower == first && next.as_deref() == Some(second);
                 if token.is_code {
                     words.extend(content_word(token));
                 } else if is_pair("instead", "of") || is_pair("rather", "than") || lower == "over" {
@@ -119,7 +176,8 @@ struct Token {
 }
 
 /// Verbs with which a clause after a comma begins anew, so that a negation before the comma does not hold for it.
-const BEGINNING: &[&str] = &["use", "prefer", "always", "please", "we", "instead", "just", "do", "never", "don't", "not", "avoid"];
+const BEGINNING: &[&str] =
+    &["use", "prefer", "always", "please", "we", "instead", "just", "do", "never", "don't", "not", "avoid"];
 
 /// Splits a text into the clauses for which a negation holds.
 fn split_clauses(text: &str) -> Vec<Vec<Token>> {
@@ -170,7 +228,8 @@ fn stem_word(word: &str) -> String {
             && !word.ends_with("ss")
         {
             // "naming" and "name", "logged" and "log"
-            let stem = stem.strip_suffix('e').filter(|short| short.chars().count() >= SHORTEST).unwrap_or(stem);
+            let stem =
+                stem.strip_suffix('e').filter(|short| short.chars().count() >= SHORTEST).unwrap_or(stem);
             let mut chars: Vec<char> = stem.chars().collect();
             if chars.len() > SHORTEST && chars[chars.len() - 1] == chars[chars.len() - 2] && ending != "s" {
                 chars.pop();

@@ -30,13 +30,17 @@ pub async fn a_version_is_stored_with_the_first_retrospective_under_it(database:
     let scenario = scenario_under(database, "t", "{{ facts }} ä");
     let tenant = &scenario.key.tenant;
     scenario.count_runs(&["r1"]).await;
-    assert_eq!(database.one.list_pipelines(tenant, PipelineName::Retrospective, 10).await.expect("listing"), []);
+    assert_eq!(
+        database.one.list_pipelines(tenant, PipelineName::Retrospective, 10).await.expect("listing"),
+        []
+    );
     scenario.count_runs(&["r2"]).await;
     let opened = scenario.latest_retrospective().await;
     let expected = version("{{ facts }} ä");
     assert_eq!(opened.pipeline.as_ref(), Some(expected.hashes()));
     let hash = &expected.hashes().pipeline;
-    let stored = database.two.load_pipeline(tenant, PipelineName::Retrospective, hash).await.expect("reading");
+    let stored =
+        database.two.load_pipeline(tenant, PipelineName::Retrospective, hash).await.expect("reading");
     assert_eq!(stored.as_ref(), Some(expected.contents()));
     let rows = database.two.list_pipelines(tenant, PipelineName::Retrospective, 10).await.expect("listing");
     let [row] = &rows[..] else { panic!("{rows:?}") };
@@ -49,20 +53,40 @@ pub async fn a_version_is_stored_with_the_first_retrospective_under_it(database:
         database.one.find_pipelines(tenant, &hash.as_str()[..6]).await.expect("finding"),
         vec![(PipelineName::Retrospective, hash.clone())]
     );
-    assert_eq!(database.one.find_pipelines(tenant, "").await.expect("finding"), vec![(PipelineName::Retrospective, hash.clone())]);
+    assert_eq!(
+        database.one.find_pipelines(tenant, "").await.expect("finding"),
+        vec![(PipelineName::Retrospective, hash.clone())]
+    );
     assert_eq!(database.one.find_pipelines(tenant, "zz").await.expect("finding"), []);
     let stranger = test_tenant("stranger");
-    assert_eq!(database.one.load_pipeline(&stranger, PipelineName::Retrospective, hash).await.expect("reading"), None);
+    assert_eq!(
+        database.one.load_pipeline(&stranger, PipelineName::Retrospective, hash).await.expect("reading"),
+        None
+    );
     assert_eq!(database.one.find_pipelines(&stranger, "").await.expect("finding"), []);
-    assert_eq!(database.one.list_pipelines(&stranger, PipelineName::Retrospective, 10).await.expect("listing"), []);
+    assert_eq!(
+        database.one.list_pipelines(&stranger, PipelineName::Retrospective, 10).await.expect("listing"),
+        []
+    );
     // Another workflow of the tenant opens under the same version, and one under another.
     for (workflow, prompt, versions) in [("v", "{{ facts }} ä", 1), ("u", "{{ facts }}", 2)] {
         let mut other = Scenario::new(&*database.one, "t", workflow);
         (other.policy.threshold_runs, other.policy.pipeline) = (1, Some(version(prompt)));
         other.count_runs(&[workflow]).await;
-        assert_eq!(database.one.list_pipelines(tenant, PipelineName::Retrospective, 10).await.expect("listing").len(), versions);
+        assert_eq!(
+            database
+                .one
+                .list_pipelines(tenant, PipelineName::Retrospective, 10)
+                .await
+                .expect("listing")
+                .len(),
+            versions
+        );
     }
-    assert_eq!(database.one.list_pipelines(tenant, PipelineName::Retrospective, 1).await.expect("listing").len(), 1);
+    assert_eq!(
+        database.one.list_pipelines(tenant, PipelineName::Retrospective, 1).await.expect("listing").len(),
+        1
+    );
 }
 
 /// Checks that a memory counts for the version under which it was made, and the report and its changes name it.

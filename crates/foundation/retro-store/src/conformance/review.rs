@@ -424,7 +424,8 @@ pub(super) async fn decide_review(store: &dyn Store, of: &str) -> (u64, NewRevie
 
 pub(super) async fn commit_review_now(store: &dyn Store, of: &str) -> ReviewBatchId {
     let (revision, settled) = decide_review(store, of).await;
-    let step = store.commit_review(&pull_request_key(of), revision, None, Some(&settled)).await.expect("settling");
+    let step =
+        store.commit_review(&pull_request_key(of), revision, None, Some(&settled)).await.expect("settling");
     assert_eq!(step, CommitResult::Done);
     settled.id
 }

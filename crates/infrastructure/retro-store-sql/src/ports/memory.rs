@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use retro_core::id::{ChangeId, MemoryId, Tenant, WorkflowKey};
-use retro_core::pipeline::PipelineHash;
 use retro_core::memory::{Change, Memory, Tombstone};
+use retro_core::pipeline::PipelineHash;
 use retro_store::Result;
 
 use super::dialect::{

@@ -64,7 +64,8 @@ pub(crate) struct ReviewCallRecord {
 impl ReviewCallRecord {
     /// Converts the row of a call about a pull request. Fails if a value is damaged.
     pub(crate) fn into_review_call(self, key: &PullRequestKey) -> Result<ReviewCall> {
-        let place = at("review_calls", format!("{}/{}, prompt {}", key.tenant, key.pull_request, self.call.prompt));
+        let place =
+            at("review_calls", format!("{}/{}, prompt {}", key.tenant, key.pull_request, self.call.prompt));
         Ok(ReviewCall { round: place.parse_unsigned(self.round)?, call: self.call.into_call(&place)? })
     }
 }

@@ -200,7 +200,13 @@ mod tests {
     use super::*;
 
     fn side(name: &str, contents: PipelineContents) -> Side {
-        Side { pipeline: PipelineName::Retrospective, name: name.to_owned(), hash: contents.hashes().pipeline, contents, quality: None }
+        Side {
+            pipeline: PipelineName::Retrospective,
+            name: name.to_owned(),
+            hash: contents.hashes().pipeline,
+            contents,
+            quality: None,
+        }
     }
 
     #[test]

@@ -103,7 +103,10 @@ fn collect_files(pipeline: PipelineName, contents: &PipelineContents) -> BTreeMa
 fn list_places(pipeline: PipelineName) -> Vec<String> {
     let prompts = Pipeline::default().explain_prompts_of(pipeline).into_iter();
     let folder = prompts_folder(pipeline);
-    prompts.map(|prompt| format!("{folder}/{}", prompt.file)).chain([settings_file(pipeline).to_owned()]).collect()
+    prompts
+        .map(|prompt| format!("{folder}/{}", prompt.file))
+        .chain([settings_file(pipeline).to_owned()])
+        .collect()
 }
 
 /// Fails if a file or folder that is to be replaced is a symbolic link: what it leads to belongs to somebody else, or is
@@ -127,7 +130,8 @@ fn replace_files(
     pipeline: PipelineName,
     files: &BTreeMap<String, String>,
 ) -> anyhow::Result<Vec<String>> {
-    let there: Vec<String> = list_places(pipeline).into_iter().filter(|path| folder.join(path).is_file()).collect();
+    let there: Vec<String> =
+        list_places(pipeline).into_iter().filter(|path| folder.join(path).is_file()).collect();
     for path in &there {
         let copy = kept.join(path);
         create_parent(&copy)?;

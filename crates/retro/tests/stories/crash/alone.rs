@@ -15,8 +15,8 @@ use retro_store::broker::{LossKey, RepublishScope, StreamObservation};
 use retro_store::retention::RetentionStage;
 use retro_store::{
     AddSpansResult, AddedTrace, ArrivingSpan, ArrivingTrace, AuditAction, CollectionBounds, CollectionRules,
-    CompressedDocument, DeliveryPosition, ModelCall, ModelCallResult, PullRequestKey, Redelivery, ReviewEvent,
-    ReviewEventKind, Store, TraceEnd,
+    CompressedDocument, DeliveryPosition, ModelCall, ModelCallResult, PullRequestKey, Redelivery,
+    ReviewEvent, ReviewEventKind, Store, TraceEnd,
 };
 use retro_store_sql::{PostgresStore, SqliteStore};
 use tokio::process::Command;
@@ -193,10 +193,8 @@ async fn use_review_claim(store: &dyn Store, label: Label) {
         "at": "2026-11-20T12:00:00Z",
     }))
     .expect("a remark");
-    let key = PullRequestKey {
-        tenant: Tenant::default_tenant(),
-        pull_request: remark.key.pull_request.clone(),
-    };
+    let key =
+        PullRequestKey { tenant: Tenant::default_tenant(), pull_request: remark.key.pull_request.clone() };
     let (source, id) = ("https://github.com/acme/alone".to_owned(), "alone".to_owned());
     let event = ReviewEvent {
         event: EventKey { tenant: key.tenant.clone(), source, id },

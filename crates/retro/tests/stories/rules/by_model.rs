@@ -68,7 +68,10 @@ async fn a_model_reads_a_rule_that_no_heuristics_see_and_is_paid_once_for_it() {
     assert_eq!(json_text(&rule["lesson"], "title"), WORDED);
     let (report, text) = latest_report(&world, 7).await;
     let reading = &report["reading"];
-    assert_eq!((&reading["reader"], &reading["costs"]["calls"]), (&json!("heuristics-3 and small"), &json!(1)));
+    assert_eq!(
+        (&reading["reader"], &reading["costs"]["calls"]),
+        (&json!("heuristics-3 and small"), &json!(1))
+    );
     assert_eq!(reading["costs"]["micro_usd"], json!(215), "{reading}");
     for shown in ["1 model call, 1050 tokens (600 cached), $0.0002", "worded by small", " · pipeline "] {
         assert!(text.contains(shown), "{shown}: {text}");
@@ -82,7 +85,8 @@ async fn a_model_reads_a_rule_that_no_heuristics_see_and_is_paid_once_for_it() {
 
     // The same words again, by another event: the answer is found again.
     let mut thumbed = build_comment(7, 11, "ann", Member, MISSED);
-    if let retro_events::github::RepositoryEvent::PullRequestReviewComment { comment, .. } = &mut thumbed.what {
+    if let retro_events::github::RepositoryEvent::PullRequestReviewComment { comment, .. } = &mut thumbed.what
+    {
         comment.thumbs_up = 3;
         comment.changed_at = Some("2026-11-20T11:00:00Z".parse().expect("a timestamp"));
     }

@@ -6,9 +6,13 @@ use std::sync::{Mutex, MutexGuard};
 use retro_consumer::Watch;
 use retro_core::finding::{FindingKind, FocusQuestion};
 use retro_core::id::Step;
-use retro_core::model_use::{BudgetBound, FailureKind, ModelBudget, ModelSpending, Spending, SpendingLimit, TokenUsage};
+use retro_core::model_use::{
+    BudgetBound, FailureKind, ModelBudget, ModelSpending, Spending, SpendingLimit, TokenUsage,
+};
 use retro_core::trajectory::{ToolCall, Trajectory, Turn, TurnSource};
-use retro_model::{CallJournal, ChatMessage, ModelError, ModelRequest, ModelResponse, ScriptedModel, StopReason, ToolUse};
+use retro_model::{
+    CallJournal, ChatMessage, ModelError, ModelRequest, ModelResponse, ScriptedModel, StopReason, ToolUse,
+};
 use retro_store::ModelCall;
 use serde_json::{Value, json};
 

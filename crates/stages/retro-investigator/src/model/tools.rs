@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use retro_core::finding::InvestigationBrief;
 use retro_core::trajectory::{QuotePlace, TurnSource};
-use retro_pipeline::fence_data;
 use retro_model::ToolSpec;
+use retro_pipeline::fence_data;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;

@@ -208,7 +208,8 @@ mod tests {
     fn a_quoted_rule_is_phrased_by_the_program() {
         let body = "Please wrap it. Thanks. The error types live in `errors.rs`, so add new errors there.";
         let reading =
-            merge(body, &said(SubmittedKind::Rule, Some("so add new errors there"), Some("Add errors"))).unwrap();
+            merge(body, &said(SubmittedKind::Rule, Some("so add new errors there"), Some("Add errors")))
+                .unwrap();
         // The whole sentence is no instruction, and the wording drops words but says nothing else.
         assert_eq!(reading.kind, ReadingKind::Rule, "{reading:?}");
         assert_eq!(reading.certainty, 700);
@@ -221,7 +222,8 @@ mod tests {
     #[test]
     fn a_quote_of_half_a_sentence_does_not_drop_its_negation() {
         let body = "Please do not use `unwrap` in handlers here.";
-        let reading = merge(body, &said(SubmittedKind::Rule, Some("use `unwrap` in handlers"), None)).unwrap();
+        let reading =
+            merge(body, &said(SubmittedKind::Rule, Some("use `unwrap` in handlers"), None)).unwrap();
         assert!(
             reading.rule.as_ref().is_some_and(|rule| rule.title.starts_with("Do not use `unwrap`")),
             "{reading:?}"

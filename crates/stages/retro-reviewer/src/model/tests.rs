@@ -197,7 +197,10 @@ async fn budget_and_time_bound_a_review_and_what_was_read_before_stays() {
     let found = read(&model, bounded, &small).await;
     assert_eq!((found.readings[0].kind, model.asked().len()), (ReadingKind::Rule, 1), "{found:?}");
     let note = found.reading.model_note.unwrap();
-    assert!(note.starts_with("the token budget of the review") && note.contains("the other remarks"), "{note}");
+    assert!(
+        note.starts_with("the token budget of the review") && note.contains("the other remarks"),
+        "{note}"
+    );
     let no_time = ModelReaderSettings { time_max: Duration::ZERO, ..settings() };
     let late = read(&model, no_time, &task(&[MISSED], Arc::default())).await;
     assert!(late.reading.model_note.unwrap().starts_with("reading the review took longer than 0 s"));

@@ -201,7 +201,8 @@ mod tests {
             sample_seed,
             pipelines: None,
         };
-        let ids = |seed| draw_sample(all(), &options(seed)).iter().map(|one| one.id.clone()).collect::<Vec<_>>();
+        let ids =
+            |seed| draw_sample(all(), &options(seed)).iter().map(|one| one.id.clone()).collect::<Vec<_>>();
         assert_eq!((ids(1).len(), ids(1)), (20, ids(1)));
         assert_ne!(ids(1), ids(2));
         assert!(run_model(&options(1), all()).is_ok(), "nobody reads without a model");

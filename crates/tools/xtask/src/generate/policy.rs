@@ -77,7 +77,11 @@ they do. The same keys are in [pipeline.toml](pipeline.toml), a file to copy, an
 pub(super) fn generate_policy_files() -> Result<Vec<GeneratedFile>> {
     let keys = list_keys::<Policy>();
     let file = format!("{FILE_HEAD}{}", commented_toml::render_keys(&keys)?);
-    let reference = format!("{REFERENCE_HEAD}{}{}", reference::render_table(&keys), render_prompts(PipelineName::Retrospective));
+    let reference = format!(
+        "{REFERENCE_HEAD}{}{}",
+        reference::render_table(&keys),
+        render_prompts(PipelineName::Retrospective)
+    );
     let schema = schema::render_schema::<PolicyFile>("pipeline.toml")?;
     Ok(vec![
         GeneratedFile { path: "pipelines/retrospective/pipeline.toml", text: file },
