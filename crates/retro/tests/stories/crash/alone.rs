@@ -24,16 +24,13 @@ use uuid::Uuid;
 
 use super::commands::open_investigation;
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
-use crate::world::{DatabaseKind, build_correcting_runs, run_command};
+use crate::world::{DatabaseKind, build_correcting_runs, json_items, run_command};
 
-pub(super) const LABELS: [Label; 22] = [
+pub(super) const LABELS: [Label; 19] = [
     Label::HeartbeatCommit,
     Label::ModelCallCommit,
     Label::RetryCommit,
     Label::ReleaseCommit,
-    Label::ReviewClaimCommit,
-    Label::ReviewRenewCommit,
-    Label::ReviewCallCommit,
     Label::AuditCommit,
     Label::PurgeBodiesCommit,
     Label::PurgeJournalsCommit,
@@ -50,8 +47,11 @@ pub(super) const LABELS: [Label; 22] = [
     Label::PurgeEmbeddingsCommit,
     Label::TracesPurgeCommit,
 ];
+/// Steps under a claim on the reviews of a pull request.
+pub(super) const REVIEW_LABELS: [Label; 3] =
+    [Label::ReviewClaimCommit, Label::ReviewRenewCommit, Label::ReviewCallCommit];
 /// Number of labels, at the front of the list, that need a claim.
-const CLAIM_LABELS: usize = 7;
+const CLAIM_LABELS: usize = 4;
 /// Environment variables that pass the step and the database to the separate process.
 const STEP_VARIABLE: &str = "CRASH_STEP";
 const DATABASE_VARIABLE: &str = "CRASH_DATABASE";
@@ -61,6 +61,29 @@ const ROWS_MAX: u32 = 1000;
 #[test]
 fn killed_at_a_rare_step_the_program_continues_from_what_is_left() {
     println!("{}", compare_with_undisturbed(|_| &LABELS, run_script));
+}
+
+#[test]
+fn killed_while_a_model_reads_a_review_the_program_decides_it() {
+    println!("{}", compare_with_undisturbed(|_| &REVIEW_LABELS, run_review_script));
+}
+
+/// Runs the steps while no other process works, then lets the program decide the reviews that were claimed.
+async fn run_review_script(ground: &mut CrashHarness) {
+    ground.run_retro(&["migrate"]).await;
+    for point in CrashPoint::for_labels(&REVIEW_LABELS) {
+        crash_and_repeat_step(ground, point).await;
+    }
+    ground.up().await;
+    // `retro verify` requires at least one counted run.
+    ground.publish_events("runs", &build_correcting_runs("runs", "deploy_service", 0..RUNS)).await;
+    ground.wait_until_finished("runs", RUNS).await;
+    let decided = async || {
+        let reports = ground.run_json(&["rules", "reports"]).await;
+        let report = json_items(&reports).first()?.clone();
+        (report["review"]["pull_request"] == "acme/alone#1").then_some(())
+    };
+    ground.wait_for("the reviews are decided", decided).await;
 }
 
 /// Runs the claim steps while no other process works, and all others alongside the running program.
@@ -101,7 +124,7 @@ async fn prepare_step(store: &dyn Store, label: Label) {
 }
 
 /// Runs a step in a separate process that dies during it, then runs the step again.
-async fn crash_and_repeat_step(ground: &mut CrashHarness, point: CrashPoint) {
+pub(super) async fn crash_and_repeat_step(ground: &mut CrashHarness, point: CrashPoint) {
     if ground.is_killed() {
         crash_in_own_process(ground, point).await;
     }
@@ -135,7 +158,7 @@ async fn a_separate_process_runs_one_rare_step() {
     let folder = tempfile::TempDir::new().expect("a temporary folder can be made");
     let store = SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.expect("a new file");
     open_investigation(&store, "rare").await;
-    for label in LABELS {
+    for label in LABELS.iter().chain(&REVIEW_LABELS).copied() {
         run_step(&store, label).await;
     }
 }
