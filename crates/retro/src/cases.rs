@@ -1,4 +1,4 @@
-//! Plays the cases of a pipeline: short stories of runs, with what is expected to be learnt from them.
+//! Plays the cases of a pipeline: short stories of runs or reviews, with what is expected to be learnt from them.
 //!
 //! A case goes through the stages of the running program, one after the other, in memory: the investigator's brief, engine and
 //! checks, the settling of findings, and the writer's decision. There is no broker, no database and no network; a case may
@@ -8,18 +8,24 @@ mod expectation;
 mod file;
 mod journal;
 mod play;
+mod play_review;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use retro_config::Pipeline;
+use retro_core::pipeline::PipelineName;
 use serde::Serialize;
 
 pub(crate) use file::CaseFile;
 use play::CasePlayer;
+use play_review::ReviewPlayer;
 
-/// Folder of the cases, relative to the pipelines folder.
-pub(crate) const CASES_FOLDER: &str = "retrospective/cases";
+/// Returns the folder of the cases of a pipeline, relative to the pipelines folder.
+pub(crate) fn cases_folder(pipeline: PipelineName) -> String {
+    format!("{pipeline}/cases")
+}
+
 /// Maximum number of cases in a folder.
 const CASES_MAX: usize = 1000;
 
@@ -54,8 +60,10 @@ pub(crate) async fn play_case(path: &Path, pipeline: &Pipeline) -> CaseResult {
         Ok(case) => case,
         Err(problems) => return problem(String::new(), problems.into_sentences()),
     };
-    let mut player = CasePlayer::new(&case, pipeline);
-    let problems = player.play().await;
+    let problems = match case.is_about_reviews() {
+        true => ReviewPlayer::new(&case, pipeline).play().await,
+        false => CasePlayer::new(&case, pipeline).play().await,
+    };
     problem(case.story().to_owned(), problems)
 }
 
@@ -73,9 +81,13 @@ mod tests {
     /// The shipped cases tell the shipped policy; adding a file there adds a test.
     #[tokio::test]
     async fn the_shipped_cases_hold() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pipelines").join(CASES_FOLDER);
-        let cases = list_cases(&folder).unwrap();
-        assert!(cases.len() >= 12, "{}", cases.len());
+        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pipelines");
+        let mut cases = Vec::new();
+        for (pipeline, least) in [(PipelineName::Retrospective, 12), (PipelineName::Review, 8)] {
+            let found = list_cases(&shipped.join(cases_folder(pipeline))).unwrap();
+            assert!(found.len() >= least, "{pipeline}: {}", found.len());
+            cases.extend(found);
+        }
         let mut problems = Vec::new();
         for case in cases {
             problems.extend(play_case(&case, &Pipeline::default()).await.problems);

@@ -1,4 +1,4 @@
-//! Builds the configured language model for the investigators.
+//! Builds the configured language model for the investigators and the reviewers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use retro_config::{Config, ModelConfig, ModelSource};
 use retro_investigator::{Engine, HeuristicEngine, ModelEngine, ModelSettings};
 use retro_llm::build_model;
 use retro_model::{ChatMessage, FailureKind, ModelRequest};
+use retro_reviewer::{HeuristicReader, ModelReader, ModelReaderSettings, RemarkReader};
 
 use crate::outgoing::build_outgoing_http;
 
@@ -23,29 +24,45 @@ fn find_model(config: &Config) -> anyhow::Result<Option<ModelConfig>> {
     config.language_model().map_err(|(key, why)| anyhow!("{key} {why}"))
 }
 
-/// Builds the engine of the investigators: the heuristics, and the configured language model beside them. Sends no
-/// request.
-pub(crate) fn build_engine(config: &Config) -> anyhow::Result<Arc<dyn Engine>> {
-    let Some(configured) = find_model(config)? else { return Ok(Arc::new(HeuristicEngine)) };
-    let settings = ModelSettings {
-        turns_max: configured.turns_max,
-        output_tokens_max: configured.output_tokens_max,
-        price: configured.price,
-        budget: configured.budget,
-    };
-    Ok(Arc::new(ModelEngine::new(build_model(&configured, &build_outgoing_http(config)?)?, settings)))
+/// Who may ask a language model: the engine of the investigators, and the reader of reviews.
+pub(crate) struct ModelUsers {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) reader: Arc<dyn RemarkReader>,
 }
 
-/// Returns the engine for these roles. Only the investigator asks a model, so only its process needs the key.
-pub(crate) fn build_for_roles(config: &Config, roles: &BTreeSet<Role>) -> anyhow::Result<Arc<dyn Engine>> {
-    if roles.contains(&Role::Investigator) { build_engine(config) } else { Ok(Arc::new(HeuristicEngine)) }
+/// Builds both for these roles: the heuristics, and the configured language model beside them. They share one model, and so its
+/// places and its circuit breaker. Only investigators and reviewers ask a model, so only their processes need the key. Sends no
+/// request.
+pub(crate) fn build_model_users(config: &Config, roles: &BTreeSet<Role>) -> anyhow::Result<ModelUsers> {
+    let mut users = ModelUsers { engine: Arc::new(HeuristicEngine), reader: Arc::new(HeuristicReader) };
+    let Some(configured) = find_model(config)? else { return Ok(users) };
+    let investigates = roles.contains(&Role::Investigator) && configured.used_for.has_retrospectives();
+    let reads = roles.contains(&Role::Reviewer) && configured.used_for.has_reviews();
+    if !(investigates || reads) {
+        return Ok(users);
+    }
+    let model = build_model(&configured, &build_outgoing_http(config)?)?;
+    let ModelConfig { output_tokens_max, price, budget, .. } = configured;
+    if investigates {
+        let settings = ModelSettings { turns_max: configured.turns_max, output_tokens_max, price, budget };
+        users.engine = Arc::new(ModelEngine::new(model.clone(), settings));
+    }
+    if reads {
+        let time_max = configured.review_timeout;
+        let settings = ModelReaderSettings { output_tokens_max, price, budget, time_max };
+        users.reader = Arc::new(ModelReader::new(model, settings));
+    }
+    Ok(users)
 }
 
 /// Asks the configured model one word and describes it. Fails if it does not answer. A folder and cassettes are not asked:
 /// the one would bother a person, and the others have no answer to this.
 pub(crate) async fn check_model(config: &Config) -> anyhow::Result<String> {
     let Some(configured) = find_model(config)? else {
-        return Ok("none; runs are investigated by the heuristics alone (model_url is not set)".to_owned());
+        return Ok(
+            "none; runs are investigated and reviews read by the heuristics alone (model_url is not set)"
+                .to_owned(),
+        );
     };
     let checked = ModelConfig {
         timeout: configured.timeout.min(CHECK_TIMEOUT),
@@ -78,9 +95,7 @@ pub(crate) async fn check_model(config: &Config) -> anyhow::Result<String> {
         Err(error) => {
             let until = match error.kind {
                 FailureKind::Misconfigured => "",
-                _ => {
-                    "; until it answers, runs are investigated by the heuristics alone, and their reports say so"
-                }
+                _ => "; until it answers, the heuristics work alone, and the reports say so",
             };
             bail!("{name} at {url}: {error}{until}")
         }

@@ -9,6 +9,7 @@ use retro_config::{Config, LoadedConfig};
 use retro_http::Scrape;
 
 use crate::exit::Exit;
+use crate::model::ModelUsers;
 use crate::policies::PolicySource;
 use crate::process::{Listeners, Process};
 use crate::store::Stores;
@@ -38,7 +39,7 @@ pub(crate) async fn run_serve(
     };
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let vectors = embedder::load_for_roles(&config, &roles)?;
-    let engine = model::build_for_roles(&config, &roles)?;
+    let ModelUsers { engine, reader } = model::build_model_users(&config, &roles)?;
     let job_logs = github::job_log_fetcher(&config)?;
     let names = roles.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(", ");
     let name = format!("retro {names}");
@@ -70,6 +71,7 @@ pub(crate) async fn run_serve(
         agents_bus,
         policies,
         engine,
+        reader,
         job_logs,
         vectors,
         supervised,

@@ -15,6 +15,7 @@ use retro_http::Scrape;
 
 use crate::exit::Exit;
 use crate::instance::Instance;
+use crate::model::ModelUsers;
 use crate::policies::PolicySource;
 use crate::process::{Listeners, Process};
 use crate::store::Stores;
@@ -25,12 +26,12 @@ use backends::Backends;
 pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> {
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let vectors = embedder::load_vector_source(&config)?;
-    let engine = model::build_engine(&config)?;
+    let roles = select_roles(&config);
+    let ModelUsers { engine, reader } = model::build_model_users(&config, &roles)?;
     let job_logs = github::job_log_fetcher(&config)?;
     data_folder::ensure_private(&config.data_dir)?;
     // Locked until the process ends; the operating system unlocks it even after a kill.
     let _lock = lock_data_folder(&config.data_dir)?;
-    let roles = select_roles(&config);
     let listeners = Listeners::open(&config, &roles).await?;
     let Backends { server, nats_url, bus } =
         backends::prepare_backends(&config, &policies, &listeners, &metrics).await?;
@@ -52,6 +53,7 @@ pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Ex
         agents_bus,
         policies,
         engine,
+        reader,
         job_logs,
         vectors,
         supervised,

@@ -1,27 +1,28 @@
 //! Renders versions of the pipeline with what became of the memories that they made.
 
-use retro_core::pipeline::PipelineHash;
+use retro_core::pipeline::{PipelineHash, PipelineName};
 use retro_core::pipeline_quality::PipelineQuality;
 use retro_store::{PipelineRevert, PipelineVersionRow};
 
 use crate::text;
 use crate::text_table::{Layout, render_table};
 
-/// Renders versions as a table, newest first, and the reverts beneath. `current` is the version in force.
+/// Renders versions as a table, newest first, and the reverts beneath. `current` are the versions in force, one of each pipeline.
 pub fn render_pipeline_versions(
     versions: &[PipelineVersionRow],
     reverts: &[PipelineRevert],
-    current: Option<&PipelineHash>,
+    current: &[&PipelineHash],
     layout: Layout,
 ) -> String {
     if versions.is_empty() {
-        return "no retrospective has been opened under a stored version yet\n".to_owned();
+        return "no retrospective was opened and no review decided under a stored version yet\n".to_owned();
     }
     let head = [
+        "pipeline",
         "version",
         "prompts",
         "first seen",
-        "retrospectives",
+        "done under it",
         "made / confirmed / contradicted",
         "helped / harmed",
         "kept / removed by people",
@@ -30,13 +31,18 @@ pub fn render_pipeline_versions(
     ];
     let row = |version: &PipelineVersionRow| {
         let quality = &version.quality;
-        let mark = if current == Some(&version.hash) { " (in force)" } else { "" };
+        let mark = if current.contains(&&version.hash) { " (in force)" } else { "" };
         let failed = if quality.failed > 0 { format!(", {} failed", quality.failed) } else { String::new() };
+        let done = match version.pipeline {
+            PipelineName::Retrospective => text::format_count(quality.retrospectives, "retrospective"),
+            PipelineName::Review => text::format_count(quality.retrospectives, "review"),
+        };
         [
+            version.pipeline.to_string(),
             format!("{}{mark}", version.hash.short()),
             version.prompts.short().to_owned(),
             text::format_timestamp(version.first_seen),
-            format!("{}{failed}", quality.retrospectives),
+            format!("{done}{failed}"),
             format!("{} / {} / {}", quality.made, quality.confirmed, quality.contradicted),
             format!("{} / {}", quality.helped, quality.harmed),
             format!("{} / {}", quality.kept_by_people, quality.removed_by_people),
@@ -64,11 +70,15 @@ pub fn render_pipeline_versions(
 }
 
 /// Describes the quality of a version in one sentence.
-pub fn describe_pipeline_quality(quality: &PipelineQuality) -> String {
+pub fn describe_pipeline_quality(pipeline: PipelineName, quality: &PipelineQuality) -> String {
+    let done = match pipeline {
+        PipelineName::Retrospective => "retrospective",
+        PipelineName::Review => "review",
+    };
     format!(
         "{}, {} made, {} confirmed, {} contradicted, helped in {}, harmed in {}, {} kept and {} removed by people, {} \
          active, cost per active memory {}",
-        text::format_count(quality.retrospectives, "retrospective"),
+        text::format_count(quality.retrospectives, done),
         text::format_count(quality.made, "memory"),
         quality.confirmed,
         quality.contradicted,

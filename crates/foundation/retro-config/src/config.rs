@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model_protocol::ModelProtocol;
+use crate::model_use::ModelUse;
 use crate::nats_tls::NatsTls;
 use crate::secret::Secret;
 
@@ -192,15 +193,17 @@ pub struct Config {
     /// built-in embedder is used.
     #[schemars(range(min = 100, max = 60_000))]
     pub embedder_timeout_ms: u64,
-    /// Language model that investigates runs beside the heuristics: the base URL of an endpoint, usually ending in `/v1`;
-    /// `file:/FOLDER`, where each request is a file that a person or another program answers; or `cassettes:/FOLDER`, which
-    /// plays recorded answers. The model receives what runs did, without the secrets in them. If it is not set, runs are
-    /// investigated by the heuristics alone.
+    /// Language model that investigates runs and reads reviews beside the heuristics: the base URL of an endpoint, usually
+    /// ending in `/v1`; `file:/FOLDER`, where each request is a file that a person or another program answers; or
+    /// `cassettes:/FOLDER`, which plays recorded answers. The model receives what runs did and what reviewers wrote, without
+    /// the secrets in them. If it is not set, the heuristics work alone.
     #[schemars(example = "https://api.openai.com/v1")]
     pub model_url: Option<String>,
     /// Protocol of the endpoint at `model_url`: `openai` for `/chat/completions`, which most model servers speak, or
     /// `anthropic` for `/messages`.
     pub model_protocol: ModelProtocol,
+    /// What the language model is used for. The heuristics alone do the rest.
+    pub model_use: ModelUse,
     /// Name of the model to request from `model_url`, as shown in reports.
     #[schemars(example = "gpt-5-mini")]
     pub model: Option<String>,
@@ -217,6 +220,10 @@ pub struct Config {
     /// After it, the run is investigated by the heuristics alone, and the report says so.
     #[schemars(range(min = 0, max = 3600))]
     pub model_wait_s: u64,
+    /// Maximum time that reading the reviews of one pull request takes before no further call of the model is begun, in
+    /// seconds. The heuristics alone read the other remarks, and the report says so.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub model_review_timeout_s: u64,
     /// Maximum number of requests to `model_url` at once, of one process.
     #[schemars(range(min = 1, max = 64))]
     pub model_concurrency: u32,
@@ -237,6 +244,10 @@ pub struct Config {
     /// Maximum number of tokens of all investigations of one retrospective; 0 for no bound.
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub model_budget_retrospective_tokens: u64,
+    /// Maximum number of tokens of reading the reviews of one pull request, over all decisions about it; 0 for no bound. The
+    /// heuristics alone read the remarks for which nothing is left, and the report says so.
+    #[schemars(range(min = 0, max = 1_000_000_000))]
+    pub model_budget_review_tokens: u64,
     /// Maximum number of tokens of one day, in UTC, of all processes on the database; 0 for no bound.
     #[schemars(range(min = 0, max = 2_000_000_000))]
     pub model_budget_day_tokens: u64,
@@ -246,6 +257,9 @@ pub struct Config {
     /// Maximum cost of one retrospective, in hundredths of a US dollar; 0 for no bound. Needs a price.
     #[schemars(range(min = 0, max = 100_000_000))]
     pub model_budget_retrospective_cents: u64,
+    /// Maximum cost of reading the reviews of one pull request, in hundredths of a US dollar; 0 for no bound. Needs a price.
+    #[schemars(range(min = 0, max = 100_000_000))]
+    pub model_budget_review_cents: u64,
     /// Maximum cost of one day, in UTC, of all processes on the database, in hundredths of a US dollar; 0 for no bound. Needs
     /// a price.
     #[schemars(range(min = 0, max = 100_000_000))]

@@ -7,6 +7,7 @@ use retro_core::model_use::{ModelBudget, ModelPrice, SpendingLimit};
 
 use crate::config::Config;
 use crate::model_protocol::ModelProtocol;
+use crate::model_use::ModelUse;
 use crate::secret::Secret;
 
 /// Maximum length of a model name, in bytes. The name is stored with each call.
@@ -27,6 +28,10 @@ pub struct ModelConfig {
     pub wait: Duration,
     /// Maximum number of requests at once.
     pub concurrency: usize,
+    /// What the model is used for.
+    pub used_for: ModelUse,
+    /// Time after which no further call is begun for one review.
+    pub review_timeout: Duration,
     /// Maximum number of calls in one investigation.
     pub turns_max: u32,
     /// Maximum number of tokens of one answer.
@@ -80,6 +85,8 @@ impl Config {
             timeout: Duration::from_secs(self.model_timeout_s),
             wait: Duration::from_secs(self.model_wait_s),
             concurrency: self.model_concurrency as usize,
+            used_for: self.model_use,
+            review_timeout: Duration::from_secs(self.model_review_timeout_s),
             turns_max: self.model_turns_max,
             output_tokens_max: self.model_output_tokens_max,
             budget: build_budget(self, &model, price.is_some())?,
@@ -133,6 +140,7 @@ fn build_budget(config: &Config, model: &str, has_price: bool) -> Result<ModelBu
         ("model_budget_investigation_cents", config.model_budget_investigation_cents),
         ("model_budget_retrospective_cents", config.model_budget_retrospective_cents),
         ("model_budget_day_cents", config.model_budget_day_cents),
+        ("model_budget_review_cents", config.model_budget_review_cents),
     ];
     // A budget that cannot be measured would never stop anything.
     if let Some((key, _)) = money.iter().find(|(_, cents)| *cents > 0 && !has_price) {
@@ -144,6 +152,7 @@ fn build_budget(config: &Config, model: &str, has_price: bool) -> Result<ModelBu
         investigation: limit(config.model_budget_investigation_tokens, money[0]),
         retrospective: limit(config.model_budget_retrospective_tokens, money[1]),
         day: limit(config.model_budget_day_tokens, money[2]),
+        review: limit(config.model_budget_review_tokens, money[3]),
     })
 }
 

@@ -1,113 +1,22 @@
-//! Reads a pipeline from its folder: the policy file and the prompts, each mistake with its place.
+//! Reads the pipelines of a folder: settings and prompts of each, every mistake with its place.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use retro_core::canonical::content_hash;
 use retro_core::id::WorkflowKey;
-use retro_core::pipeline::{PipelineContents, PipelineVersion};
+use retro_core::pipeline::{PipelineContents, PipelineName, PipelineVersion, ReviewPipelines};
 use retro_core::policy::{Policies, Policy};
-use retro_pipeline::{ANSWER_SCHEMA, ANSWER_SCHEMA_FILE, PromptName, Prompts};
-use serde::Serialize;
+use retro_pipeline::{PromptName, Prompts, schemas_of};
 use serde_json::Value;
 
-use crate::document;
+use crate::pipeline_files::{ExplainedPrompt, PipelineFiles, explain_prompts, prompts_folder};
 use crate::policy_set::{POLICY_FILE, PolicySet};
-use crate::problem::{Problems, suggest_name};
+use crate::problem::Problems;
+use crate::review_pipeline::ReviewPipeline;
 
-/// Folder of the prompts, relative to the pipelines folder.
-pub const PROMPTS_FOLDER: &str = "retrospective/prompts";
-/// Maximum number of files in the folder of the prompts. More are surely not prompts.
-const FILES_MAX: usize = 1000;
-
-/// Files of a pipelines folder, as they were read: the policy file, and the prompts that it has, by path within the folder.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PipelineFiles(BTreeMap<String, String>);
-
-impl PipelineFiles {
-    /// Reads the files of a folder; without a folder, there are none. Fails with all problems: the policy file is missing, a
-    /// file cannot be read, or no prompt has its name.
-    pub fn read_folder(folder: Option<&Path>) -> Result<Self, Problems> {
-        let Some(folder) = folder else { return Ok(Self::default()) };
-        let (mut files, mut problems) = (BTreeMap::new(), Vec::new());
-        let mut read = |path: String| match document::read_regular_document(&folder.join(&path)) {
-            Ok(text) => _ = files.insert(path, text),
-            Err(error) => problems.extend(error.into_sentences()),
-        };
-        read(POLICY_FILE.to_owned());
-        let prompts = list_prompt_files(&folder.join(PROMPTS_FOLDER))?;
-        let known = |name: &String| PromptName::find_by_file(name).is_some();
-        prompts.iter().filter(|name| known(name)).for_each(|name| read(format!("{PROMPTS_FOLDER}/{name}")));
-        problems
-            .extend(prompts.iter().filter(|name| !known(name)).map(|name| describe_stranger(folder, name)));
-        problems.extend(find_misspelt_folders(folder));
-        Problems::fail_if_any(problems)?;
-        Ok(Self(files))
-    }
-
-    /// Returns files that were read elsewhere, by path within the folder.
-    pub const fn from_texts(files: BTreeMap<String, String>) -> Self {
-        Self(files)
-    }
-
-    /// Returns the files, by path within the folder.
-    pub const fn texts(&self) -> &BTreeMap<String, String> {
-        &self.0
-    }
-
-    fn prompt_texts(&self) -> BTreeMap<String, String> {
-        let named = |prompt: &PromptName| {
-            let text = self.0.get(&format!("{PROMPTS_FOLDER}/{}", prompt.file_name()))?;
-            Some((prompt.file_name().to_owned(), text.clone()))
-        };
-        PromptName::ALL.iter().filter_map(named).collect()
-    }
-}
-
-/// Returns the names of the Markdown files in the folder, sorted; none if there is no such folder. Other files, such as those
-/// of an editor, are ignored.
-fn list_prompt_files(folder: &Path) -> Result<Vec<String>, Problems> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => {
-            return Err(Problems::from_sentence(format!("cannot read {}: {error}", folder.display())));
-        }
-    };
-    let names = entries.take(FILES_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> =
-        names.filter(|name| name.ends_with(".md") && !name.starts_with('.')).collect();
-    names.sort_unstable();
-    Ok(names)
-}
-
-/// Returns a sentence for each folder whose name is nearly that of one that is read: it would be ignored without a word.
-fn find_misspelt_folders(folder: &Path) -> Vec<String> {
-    let place = folder.join(PROMPTS_FOLDER);
-    let (Some(parent), Some(wanted)) = (place.parent(), place.file_name()) else { return Vec::new() };
-    let wanted = wanted.to_string_lossy();
-    let Ok(entries) = fs::read_dir(parent) else { return Vec::new() };
-    let folders = entries.take(FILES_MAX).flatten().filter(|entry| entry.path().is_dir());
-    let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut found: Vec<String> = names
-        .filter(|name| *name != wanted && !suggest_name(name, [&*wanted]).is_empty())
-        .map(|name| {
-            format!("{}: no folder has this name; did you mean `{wanted}`?", parent.join(&name).display())
-        })
-        .collect();
-    found.sort_unstable();
-    found
-}
-
-fn describe_stranger(folder: &Path, name: &str) -> String {
-    let all: Vec<_> = PromptName::ALL.iter().map(|prompt| prompt.file_name()).collect();
-    let meant = suggest_name(name, all.iter().copied());
-    let path = folder.join(PROMPTS_FOLDER).join(name);
-    format!("{}: no prompt has this name{meant} (prompts: {})", path.display(), all.join(", "))
-}
-
-/// A pipeline: the policy of every workflow, the prompts, and the version that names both.
+/// The pipelines of a folder. Of the pipeline of retrospectives: the policy of every workflow, the prompts, and the version
+/// that names both; and the [`ReviewPipeline`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pipeline {
     policies: PolicySet,
@@ -115,24 +24,16 @@ pub struct Pipeline {
     version: PipelineVersion,
     /// Path of each file that was read, by path within the folder.
     origins: BTreeMap<String, PathBuf>,
+    review: ReviewPipeline,
 }
 
 impl Default for Pipeline {
     /// Returns the built-in pipeline.
     fn default() -> Self {
-        Self::from_parts(PolicySet::default(), Prompts::default(), &PipelineFiles::default(), None)
+        let prompts = Prompts::shipped(PipelineName::Retrospective);
+        let review = ReviewPipeline::default();
+        Self::from_parts(PolicySet::default(), prompts, review, &PipelineFiles::default(), None)
     }
-}
-
-/// A prompt and its origin.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ExplainedPrompt {
-    /// Name of the file, below `prompts/`.
-    pub file: String,
-    /// File that was read; `None` for the shipped prompt.
-    pub from: Option<PathBuf>,
-    /// Effective text.
-    pub text: String,
 }
 
 impl Pipeline {
@@ -146,17 +47,22 @@ impl Pipeline {
     /// Parses the files of a folder. `folder` is used only in error messages and origins.
     pub fn parse(folder: &Path, files: &PipelineFiles) -> Result<Self, Problems> {
         let policy_path = folder.join(POLICY_FILE);
-        let policy_text = files.0.get(POLICY_FILE).map_or("", String::as_str);
+        let policy_text = files.texts().get(POLICY_FILE).map_or("", String::as_str);
         let policies = PolicySet::parse(&policy_path, policy_text);
-        let prompts = Prompts::from_texts(&files.prompt_texts());
-        let place = folder.join(PROMPTS_FOLDER);
-        match (policies, prompts) {
-            (Ok(policies), Ok(prompts)) => Ok(Self::from_parts(policies, prompts, files, Some(folder))),
-            (policies, prompts) => {
+        let pipeline = PipelineName::Retrospective;
+        let prompts = Prompts::from_texts(pipeline, &files.prompt_texts(pipeline));
+        let place = folder.join(prompts_folder(pipeline));
+        let review = ReviewPipeline::parse(Some(folder), files);
+        match (policies, prompts, review) {
+            (Ok(policies), Ok(prompts), Ok(review)) => {
+                Ok(Self::from_parts(policies, prompts, review, files, Some(folder)))
+            }
+            (policies, prompts, review) => {
                 let mut problems = policies.err().map(Problems::into_sentences).unwrap_or_default();
                 let wrong = prompts.err().unwrap_or_default();
                 problems.extend(wrong.iter().map(|problem| format!("{}/{problem}", place.display())));
-                Err(Problems::fail_if_any(problems).expect_err("one of both failed"))
+                problems.extend(review.err().map(Problems::into_sentences).unwrap_or_default());
+                Err(Problems::fail_if_any(problems).expect_err("one of them failed"))
             }
         }
     }
@@ -164,21 +70,44 @@ impl Pipeline {
     fn from_parts(
         policies: PolicySet,
         prompts: Prompts,
+        review: ReviewPipeline,
         files: &PipelineFiles,
         folder: Option<&Path>,
     ) -> Self {
         let workflows = policies.workflow_policies();
+        let schemas = schemas_of(PipelineName::Retrospective);
         let contents = PipelineContents {
             policy: policies.common_policy().stored_value(),
             workflows: workflows.map(|(name, policy)| (name.to_owned(), policy.stored_value())).collect(),
             prompts: prompts.texts(),
-            schemas: [(ANSWER_SCHEMA_FILE.to_owned(), content_hash(&Value::from(ANSWER_SCHEMA)))].into(),
-            files: files.0.clone(),
+            schemas: schemas.map(|(file, text)| (file.to_owned(), content_hash(&Value::from(text)))).into(),
+            files: files.texts_of(PipelineName::Retrospective),
         };
         let loaded_from = folder.map_or_else(String::new, |folder| folder.display().to_string());
         let version = PipelineVersion::new(contents, &loaded_from);
         let place = |path: &String| Some((path.clone(), folder?.join(path)));
-        Self { policies, prompts, version, origins: files.0.keys().filter_map(place).collect() }
+        Self { policies, prompts, version, origins: files.texts().keys().filter_map(place).collect(), review }
+    }
+
+    /// Returns the review pipeline.
+    pub const fn review(&self) -> &ReviewPipeline {
+        &self.review
+    }
+
+    /// Returns the version of a pipeline.
+    pub const fn version_of(&self, pipeline: PipelineName) -> &PipelineVersion {
+        match pipeline {
+            PipelineName::Retrospective => &self.version,
+            PipelineName::Review => self.review.version(),
+        }
+    }
+
+    /// Returns every prompt of a pipeline with its origin.
+    pub fn explain_prompts_of(&self, pipeline: PipelineName) -> Vec<ExplainedPrompt> {
+        match pipeline {
+            PipelineName::Retrospective => self.explain_prompts(),
+            PipelineName::Review => self.review.explain_prompts(),
+        }
     }
 
     /// Returns the policies.
@@ -186,27 +115,23 @@ impl Pipeline {
         &self.policies
     }
 
-    /// Returns the version.
+    /// Returns the version of the pipeline of retrospectives.
     pub const fn version(&self) -> &PipelineVersion {
         &self.version
     }
 
-    /// Returns every prompt with its origin.
+    /// Returns every prompt of the pipeline of retrospectives with its origin.
     pub fn explain_prompts(&self) -> Vec<ExplainedPrompt> {
-        let explain = |prompt: &PromptName| ExplainedPrompt {
-            file: prompt.file_name().to_owned(),
-            from: self.origins.get(&format!("{PROMPTS_FOLDER}/{}", prompt.file_name())).cloned(),
-            text: self.prompts.text(*prompt).to_owned(),
-        };
-        PromptName::ALL.iter().map(explain).collect()
+        explain_prompts(PipelineName::Retrospective, &self.prompts, &self.origins)
     }
 
     /// Describes the differences from an earlier pipeline, such as `threshold_runs 10 -> 20` or `prompt run.md`.
     pub fn describe_changes_since(&self, earlier: &Self) -> Vec<String> {
         let mut changes = self.policies.describe_changes_since(&earlier.policies);
         let changed = |prompt: &&PromptName| self.prompts.text(**prompt) != earlier.prompts.text(**prompt);
-        let prompts = PromptName::ALL.iter().filter(changed);
+        let prompts = PromptName::of_pipeline(PipelineName::Retrospective).iter().filter(changed);
         changes.extend(prompts.map(|prompt| format!("prompt {}", prompt.file_name())));
+        changes.extend(self.review.describe_changes_since(&earlier.review));
         changes
     }
 }
@@ -217,8 +142,16 @@ impl Policies for Pipeline {
     }
 }
 
+impl ReviewPipelines for Pipeline {
+    fn current_review_pipeline(&self) -> PipelineVersion {
+        self.review.version().clone()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use tempfile::TempDir;
 
     use super::*;
@@ -289,7 +222,7 @@ mod tests {
             let problems = read(&folder).unwrap_err();
             assert!(problems.sentences()[0].contains(says), "{problems:?}");
         }
-        let endless = document::read_document(Path::new("/dev/zero")).unwrap_err();
+        let endless = crate::document::read_document(Path::new("/dev/zero")).unwrap_err();
         assert!(endless.sentences()[0].contains("it has more than"), "{endless:?}");
     }
 

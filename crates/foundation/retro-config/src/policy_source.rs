@@ -11,9 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use retro_core::id::WorkflowKey;
+use retro_core::pipeline::{PipelineVersion, ReviewPipelines};
 use retro_core::policy::{Policies, Policy};
 
-use crate::pipeline::{Pipeline, PipelineFiles};
+use crate::pipeline::Pipeline;
+use crate::pipeline_files::PipelineFiles;
 use crate::problem::Problems;
 
 /// The policies of all workflows and the prompts, reloadable from the pipelines folder.
@@ -82,6 +84,12 @@ impl PolicySource {
 impl Policies for PolicySource {
     fn policy_for(&self, key: &WorkflowKey) -> Policy {
         self.current.read().unwrap_or_else(PoisonError::into_inner).policy_for(key)
+    }
+}
+
+impl ReviewPipelines for PolicySource {
+    fn current_review_pipeline(&self) -> PipelineVersion {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).current_review_pipeline()
     }
 }
 

@@ -91,7 +91,7 @@ pub struct Spending {
     pub micro_usd: u64,
 }
 
-/// What was spent within each of the three bounds of a budget.
+/// What was spent within each bound of a budget that limits an investigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ModelSpending {
     /// Spent by the investigation.
@@ -100,6 +100,33 @@ pub struct ModelSpending {
     pub retrospective: Spending,
     /// Spent by everyone since midnight UTC.
     pub day: Spending,
+}
+
+impl ModelSpending {
+    /// Returns what was spent within each bound, the narrowest first.
+    pub const fn by_bound(&self) -> [(BudgetBound, Spending); 3] {
+        [
+            (BudgetBound::Investigation, self.investigation),
+            (BudgetBound::Retrospective, self.retrospective),
+            (BudgetBound::Day, self.day),
+        ]
+    }
+}
+
+/// What was spent within each bound of a budget that limits the reading of a review.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReviewSpending {
+    /// Spent on the reviews of the pull request, by all decisions.
+    pub review: Spending,
+    /// Spent by everyone since midnight UTC, investigations included.
+    pub day: Spending,
+}
+
+impl ReviewSpending {
+    /// Returns what was spent within each bound, the narrowest first.
+    pub const fn by_bound(&self) -> [(BudgetBound, Spending); 2] {
+        [(BudgetBound::Review, self.review), (BudgetBound::Day, self.day)]
+    }
 }
 
 /// Bound of a spending; 0 means no bound.
@@ -118,8 +145,21 @@ pub struct ModelBudget {
     pub investigation: SpendingLimit,
     /// Bound of one retrospective.
     pub retrospective: SpendingLimit,
+    /// Bound of the reviews of one pull request, over all decisions.
+    pub review: SpendingLimit,
     /// Bound of one day, in UTC, over all tenants.
     pub day: SpendingLimit,
+}
+
+impl ModelBudget {
+    const fn limit(&self, bound: BudgetBound) -> SpendingLimit {
+        match bound {
+            BudgetBound::Investigation => self.investigation,
+            BudgetBound::Retrospective => self.retrospective,
+            BudgetBound::Review => self.review,
+            BudgetBound::Day => self.day,
+        }
+    }
 }
 
 /// The bound that the next call would exceed.
@@ -130,6 +170,8 @@ pub enum BudgetBound {
     Investigation,
     /// The bound of the retrospective.
     Retrospective,
+    /// The bound of the reviews of a pull request.
+    Review,
     /// The bound of the day.
     Day,
 }
@@ -150,23 +192,20 @@ impl BudgetExceeded {
     }
 }
 
-/// Fails if a call that may spend `next` would exceed a bound, given what was spent. The narrowest bound is named.
+/// Fails if a call that may spend `next` would exceed a bound, given what was spent within each bound that applies, the
+/// narrowest first. The first bound that does not allow the call is named.
 pub fn check_budget(
     budget: &ModelBudget,
-    spent: &ModelSpending,
+    spent: &[(BudgetBound, Spending)],
     next: Spending,
 ) -> Result<(), BudgetExceeded> {
-    let bounds = [
-        (BudgetBound::Investigation, budget.investigation, spent.investigation),
-        (BudgetBound::Retrospective, budget.retrospective, spent.retrospective),
-        (BudgetBound::Day, budget.day, spent.day),
-    ];
-    for (bound, limit, spent) in bounds {
+    for (bound, spent) in spent {
+        let limit = budget.limit(*bound);
         if limit.tokens > 0 && spent.tokens.saturating_add(next.tokens) > limit.tokens {
-            return Err(BudgetExceeded { bound, what: "token" });
+            return Err(BudgetExceeded { bound: *bound, what: "token" });
         }
         if limit.micro_usd > 0 && spent.micro_usd.saturating_add(next.micro_usd) > limit.micro_usd {
-            return Err(BudgetExceeded { bound, what: "money" });
+            return Err(BudgetExceeded { bound: *bound, what: "money" });
         }
     }
     Ok(())
@@ -209,12 +248,17 @@ mod tests {
     #[test]
     fn each_bound_of_a_budget_stops_the_call_that_would_exceed_it() {
         let limit = |tokens, micro_usd| SpendingLimit { tokens, micro_usd };
-        let budget =
-            ModelBudget { investigation: limit(100, 0), retrospective: limit(0, 50), day: limit(1000, 0) };
+        let budget = ModelBudget {
+            investigation: limit(100, 0),
+            retrospective: limit(0, 50),
+            review: limit(7, 0),
+            day: limit(1000, 0),
+        };
         let of = |tokens, micro_usd| Spending { tokens, micro_usd };
         let spent = |investigation, retrospective, day| ModelSpending { investigation, retrospective, day };
-        let check =
-            |spent: ModelSpending, next| check_budget(&budget, &spent, next).map_err(|over| over.to_string());
+        let check = |spent: ModelSpending, next| {
+            check_budget(&budget, &spent.by_bound(), next).map_err(|over| over.to_string())
+        };
         assert_eq!(check(ModelSpending::default(), of(100, 50)), Ok(()), "a bound may be reached");
         let over = check(spent(of(90, 0), of(90, 0), of(90, 0)), of(11, 0));
         assert_eq!(over, Err("the token budget of the investigation does not allow another call".to_owned()));
@@ -223,7 +267,11 @@ mod tests {
         let over = check(spent(of(0, 0), of(0, 0), of(1000, 0)), of(1, 0));
         assert_eq!(over, Err("the token budget of the day does not allow another call".to_owned()));
         let unbounded = ModelBudget::default();
-        assert_eq!(check_budget(&unbounded, &ModelSpending::default(), of(u64::MAX, u64::MAX)), Ok(()));
+        let nothing = ModelSpending::default().by_bound();
+        assert_eq!(check_budget(&unbounded, &nothing, of(u64::MAX, u64::MAX)), Ok(()));
+        let review = ReviewSpending { review: of(5, 0), day: of(900, 0) }.by_bound();
+        let over = check_budget(&budget, &review, of(3, 0)).map_err(|over| over.to_string());
+        assert_eq!(over, Err("the token budget of the review does not allow another call".to_owned()));
     }
 
     #[test]

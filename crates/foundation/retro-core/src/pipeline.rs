@@ -1,4 +1,4 @@
-//! Version of a pipeline: the policy and the prompts by which a retrospective learns, named by what they say.
+//! Version of a pipeline: the policy and the prompts by which a retrospective learns or a review is read, named by what they say.
 //!
 //! A version is the hash of what takes effect, not of how it is written: a comment makes no new version, and a program whose
 //! built-in prompt differs does. So what memories did can be compared version by version, however the folder was edited.
@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use strum::{EnumString, IntoStaticStr};
 
 use crate::canonical::content_hash;
 
@@ -17,6 +18,41 @@ use crate::canonical::content_hash;
 const SHORT_DIGITS: usize = 12;
 /// Number of digits of a SHA-256.
 const HASH_DIGITS: usize = 64;
+
+/// A pipeline: a folder with what it is told and how it decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum PipelineName {
+    /// Looks back at runs.
+    #[default]
+    Retrospective,
+    /// Reads the remarks of reviews.
+    Review,
+}
+
+impl PipelineName {
+    /// All pipelines.
+    pub const ALL: &'static [Self] = &[Self::Retrospective, Self::Review];
+
+    /// Returns the name of its folder, such as `review`.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
+impl fmt::Display for PipelineName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+/// Source of the review pipeline, implemented outside the core.
+pub trait ReviewPipelines: Send + Sync {
+    /// Returns the version of the review pipeline that is in force. A review that is decided keeps it.
+    fn current_review_pipeline(&self) -> PipelineVersion;
+}
 
 /// SHA-256 of a pipeline or of its prompts, in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -75,7 +111,8 @@ impl From<PipelineHash> for String {
 /// Everything that a pipeline says, and the files in which its author said it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PipelineContents {
-    /// Values of the policy that apply to every workflow, in the stored form of [`crate::policy::Policy::stored_value`].
+    /// Values of the policy that apply to every workflow, in the stored form of [`crate::policy::Policy::stored_value`]; for
+    /// the review pipeline, its [`crate::review::ReviewSettings`].
     pub policy: Value,
     /// Effective policies of the workflows with values of their own, by name.
     pub workflows: BTreeMap<String, Value>,
@@ -145,6 +182,13 @@ impl PipelineVersion {
     /// Returns what the pipeline says.
     pub fn contents(&self) -> &PipelineContents {
         &self.contents
+    }
+}
+
+/// Uses the same version always.
+impl ReviewPipelines for PipelineVersion {
+    fn current_review_pipeline(&self) -> PipelineVersion {
+        self.clone()
     }
 }
 

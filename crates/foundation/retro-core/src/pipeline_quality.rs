@@ -7,11 +7,11 @@ use crate::memory::{Change, ChangeEffect, MemoryStatus, WeightReason, fold_chang
 /// Counts of a version. A memory counts for the version under which it was made, whatever changed it later.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct PipelineQuality {
-    /// Retrospectives that were closed under the version.
+    /// Retrospectives that were closed under the version, or reviews that were decided under it.
     pub retrospectives: u64,
     /// Retrospectives that failed under the version.
     pub failed: u64,
-    /// Memories that retrospectives made.
+    /// Memories that these retrospectives or reviews made.
     pub made: u64,
     /// Those of them that were active at some time.
     pub confirmed: u64,
@@ -27,7 +27,7 @@ pub struct PipelineQuality {
     pub removed_by_people: u64,
     /// Memories that are active now and not disabled.
     pub active: u64,
-    /// Cost of the investigations in US dollars, as far as prices are known.
+    /// Cost of the investigations, or of reading the reviews, in US dollars, as far as prices are known.
     pub cost_usd: f64,
 }
 

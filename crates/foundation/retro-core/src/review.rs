@@ -6,15 +6,19 @@
 //! `learn::rules`.
 
 mod acknowledgement;
+mod reading;
 mod report;
+mod settings;
 mod settle;
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 pub use acknowledgement::is_acknowledgement;
+pub use reading::{ModelCosts, ModelReading, ModelReadingKind, ReviewReading};
 pub(crate) use report::ReviewReportInputs;
 pub use report::{ReportedRemark, ReviewReport};
+pub use settings::{ReviewSettings, ReviewSettingsError};
 pub use settle::{
     ACKNOWLEDGED_COUNTS, ASKED_AGAIN_COUNTS, DecidedRemark, OtherRequest, REMARKS_MAX, RESOLVED_COUNTS,
     ReadRemark, ReviewBatch, RuleMutation, RuleMutationKind, SettledRemarks, THUMBS_COUNT, settle_review,
@@ -53,6 +57,9 @@ pub enum ReadingKind {
     Praise,
     /// The remark contains nothing to learn: an acknowledgement, a status or a post by a program.
     Noise,
+    /// The remark says what one person likes. It is kept with its kind for later, and nothing acts on it yet. Only a
+    /// language model tells it from a rule.
+    Preference,
 }
 
 impl ReadingKind {
@@ -108,6 +115,9 @@ pub struct RemarkReading {
     pub rule: Option<RuleText>,
     /// Reason for the classification, in one sentence.
     pub reason: String,
+    /// What a language model read in the remark; `None` if none read it, or if what it read was dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelReading>,
 }
 
 /// Result of screening the body of a remark and the title that the reader made from it.

@@ -91,6 +91,12 @@ words! {
         RecordEventsCommit = "record_events.commit",
         /// The reviewer acknowledges a batch of review events.
         RecordEventsAck = "record_events.ack",
+        /// The reviewer claims the reviews of a pull request, before a model is asked about them.
+        ReviewClaimCommit = "review_claim.commit",
+        /// The reviewer extends its claim.
+        ReviewRenewCommit = "review_renew.commit",
+        /// A call of a model about a review is stored with its answer, before anybody uses it.
+        ReviewCallCommit = "review_call.commit",
         /// The reviewer commits its decisions about a pull request, with the message to the writer.
         ReviewCommit = "review.commit",
         /// The writer closes a rule batch with its changes and report.

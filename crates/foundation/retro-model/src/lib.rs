@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 
+mod journalled;
 mod request;
 mod response;
 mod scripted;
 
 use async_trait::async_trait;
 
+pub use journalled::{CallJournal, JournalledModel, NotAnswered};
 pub use request::{ChatMessage, ModelRequest, ToolResult, ToolSpec};
 pub use response::{FailureKind, ModelError, ModelResponse, StopReason, ToolUse};
 pub use scripted::ScriptedModel;

@@ -1,12 +1,14 @@
 #![doc = include_str!("../README.md")]
 
+mod fence;
 mod name;
 mod problem;
 mod prompts;
 mod schema;
 mod template;
 
+pub use fence::{FENCE_RULES, fence_data};
 pub use name::{PromptName, PromptVariable};
 pub use problem::PromptProblem;
 pub use prompts::Prompts;
-pub use schema::{ANSWER_SCHEMA, ANSWER_SCHEMA_FILE};
+pub use schema::schemas_of;

@@ -1,12 +1,18 @@
-//! The prompts of the pipeline of retrospectives, and their variables.
+//! The prompts of the pipelines, and their variables.
+
+use retro_core::pipeline::PipelineName;
 
 /// A prompt of a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PromptName {
-    /// Instructions to the model, the same for every run, so that a provider can cache them.
+    /// Instructions to a model that investigates a run, the same for every run, so that a provider can cache them.
     System,
     /// First message about one run.
     Run,
+    /// Instructions to a model that reads reviews, the same for every review.
+    ReviewSystem,
+    /// Message with the remarks of a review.
+    Remarks,
 }
 
 /// A variable of a prompt.
@@ -49,21 +55,40 @@ const RUN_VARIABLES: &[PromptVariable] = &[
     ),
 ];
 
+const REMARKS_VARIABLES: &[PromptVariable] = &[
+    always("repository", "Name of the repository."),
+    always("remarks", "The remarks, each with its number, its place and its text."),
+];
+
 impl PromptName {
-    /// All prompts.
-    pub const ALL: &'static [Self] = &[Self::System, Self::Run];
+    /// Returns the prompts of a pipeline, the instructions first.
+    pub const fn of_pipeline(pipeline: PipelineName) -> &'static [Self] {
+        match pipeline {
+            PipelineName::Retrospective => &[Self::System, Self::Run],
+            PipelineName::Review => &[Self::ReviewSystem, Self::Remarks],
+        }
+    }
+
+    /// Returns the pipeline of the prompt.
+    pub const fn pipeline(self) -> PipelineName {
+        match self {
+            Self::System | Self::Run => PipelineName::Retrospective,
+            Self::ReviewSystem | Self::Remarks => PipelineName::Review,
+        }
+    }
 
     /// Returns the name of the file, below `prompts/`.
     pub const fn file_name(self) -> &'static str {
         match self {
-            Self::System => "system.md",
+            Self::System | Self::ReviewSystem => "system.md",
             Self::Run => "run.md",
+            Self::Remarks => "remarks.md",
         }
     }
 
-    /// Finds a prompt by the name of its file.
-    pub fn find_by_file(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|one| one.file_name() == name)
+    /// Finds a prompt of a pipeline by the name of its file.
+    pub fn find_by_file(pipeline: PipelineName, name: &str) -> Option<Self> {
+        Self::of_pipeline(pipeline).iter().copied().find(|one| one.file_name() == name)
     }
 
     /// Returns the shipped text.
@@ -71,14 +96,17 @@ impl PromptName {
         match self {
             Self::System => include_str!("../../../../pipelines/retrospective/prompts/system.md"),
             Self::Run => include_str!("../../../../pipelines/retrospective/prompts/run.md"),
+            Self::ReviewSystem => include_str!("../../../../pipelines/review/prompts/system.md"),
+            Self::Remarks => include_str!("../../../../pipelines/review/prompts/remarks.md"),
         }
     }
 
-    /// Returns the variables that the prompt may use. The instructions have none: they are the same for every run.
+    /// Returns the variables that the prompt may use. Instructions have none: they are the same for every run and review.
     pub const fn variables(self) -> &'static [PromptVariable] {
         match self {
-            Self::System => &[],
+            Self::System | Self::ReviewSystem => &[],
             Self::Run => RUN_VARIABLES,
+            Self::Remarks => REMARKS_VARIABLES,
         }
     }
 }

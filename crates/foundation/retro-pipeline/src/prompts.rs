@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use retro_core::pipeline::PipelineName;
+
 use crate::name::PromptName;
 use crate::problem::PromptProblem;
 use crate::template;
@@ -10,19 +12,20 @@ use crate::template;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompts(BTreeMap<PromptName, String>);
 
-impl Default for Prompts {
-    /// Returns the shipped prompts.
-    fn default() -> Self {
-        Self::from_texts(&BTreeMap::new()).expect("the shipped prompts are checked by a test")
-    }
-}
-
 impl Prompts {
-    /// Checks the texts of prompts, by file name; a prompt without a text has the shipped one. Fails with all mistakes,
-    /// at most one for each prompt.
-    pub fn from_texts(texts: &BTreeMap<String, String>) -> Result<Self, Vec<PromptProblem>> {
+    /// Returns the shipped prompts of a pipeline.
+    pub fn shipped(pipeline: PipelineName) -> Self {
+        Self::from_texts(pipeline, &BTreeMap::new()).expect("the shipped prompts are checked by a test")
+    }
+
+    /// Checks the texts of the prompts of a pipeline, by file name; a prompt without a text has the shipped one. Fails with all
+    /// mistakes, at most one for each prompt.
+    pub fn from_texts(
+        pipeline: PipelineName,
+        texts: &BTreeMap<String, String>,
+    ) -> Result<Self, Vec<PromptProblem>> {
         let (mut checked, mut problems) = (BTreeMap::new(), Vec::new());
-        for prompt in PromptName::ALL.iter().copied() {
+        for prompt in PromptName::of_pipeline(pipeline).iter().copied() {
             let text = texts.get(prompt.file_name()).map_or(prompt.shipped_text(), String::as_str);
             match template::check_template(prompt, text) {
                 Ok(()) => {
@@ -34,7 +37,7 @@ impl Prompts {
         if problems.is_empty() { Ok(Self(checked)) } else { Err(problems) }
     }
 
-    /// Returns the text of a prompt.
+    /// Returns the text of a prompt of the pipeline.
     pub fn text(&self, prompt: PromptName) -> &str {
         &self.0[&prompt]
     }
@@ -61,7 +64,7 @@ mod tests {
     use crate::template::PROMPT_BYTES_MAX;
 
     fn with_run(text: &str) -> Result<Prompts, Vec<PromptProblem>> {
-        Prompts::from_texts(&[("run.md".to_owned(), text.to_owned())].into())
+        Prompts::from_texts(PipelineName::Retrospective, &[("run.md".to_owned(), text.to_owned())].into())
     }
 
     fn problem_of(text: &str) -> String {
@@ -76,13 +79,16 @@ mod tests {
 
     #[test]
     fn the_shipped_prompts_are_valid_and_use_every_variable() {
-        let prompts = Prompts::default();
-        for prompt in PromptName::ALL {
-            for variable in prompt.variables() {
-                assert!(
-                    prompts.text(*prompt).contains(&format!("{{{{ {} }}}}", variable.name)),
-                    "{variable:?}"
-                );
+        for pipeline in PipelineName::ALL.iter().copied() {
+            let prompts = Prompts::shipped(pipeline);
+            for prompt in PromptName::of_pipeline(pipeline) {
+                assert_eq!(prompt.pipeline(), pipeline);
+                for variable in prompt.variables() {
+                    assert!(
+                        prompts.text(*prompt).contains(&format!("{{{{ {} }}}}", variable.name)),
+                        "{variable:?}"
+                    );
+                }
             }
         }
     }
@@ -103,10 +109,15 @@ mod tests {
         }
         let long = problem_of(&"x".repeat(PROMPT_BYTES_MAX + 1));
         assert!(long.contains("32769 bytes; at most 32768 are allowed"), "{long}");
-        let system =
-            Prompts::from_texts(&[("system.md".to_owned(), "{{ facts }}".to_owned())].into()).unwrap_err();
+        let system = Prompts::from_texts(
+            PipelineName::Retrospective,
+            &[("system.md".to_owned(), "{{ facts }}".to_owned())].into(),
+        )
+        .unwrap_err();
         assert!(
-            system[0].to_string().contains("the prompt is the same for every run and has no variables"),
+            system[0]
+                .to_string()
+                .contains("the prompt is always the same and has no variables, those are for run.md"),
             "{system:?}"
         );
     }

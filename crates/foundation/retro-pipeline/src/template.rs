@@ -147,8 +147,8 @@ fn describe_unknown(prompt: PromptName, unknown: &str) -> String {
     let known = prompt.variables();
     if known.is_empty() {
         return format!(
-            "uses `{unknown}`; the prompt is the same for every run and has no variables, those are for {}",
-            PromptName::Run.file_name()
+            "uses `{unknown}`; the prompt is always the same and has no variables, those are for {}",
+            name_prompt_with_variables(prompt)
         );
     }
     let nearest = known.iter().map(|one| (strsim::damerau_levenshtein(unknown, one.name), one.name)).min();
@@ -160,6 +160,12 @@ fn describe_unknown(prompt: PromptName, unknown: &str) -> String {
     };
     let all: Vec<_> = known.iter().map(|one| one.name).collect();
     format!("unknown variable `{unknown}`{meant} (variables: {})", all.join(", "))
+}
+
+/// Names the file of the same pipeline whose prompt has variables.
+fn name_prompt_with_variables(prompt: PromptName) -> &'static str {
+    let all = PromptName::of_pipeline(prompt.pipeline());
+    all.iter().find(|one| !one.variables().is_empty()).map_or("another prompt", |one| one.file_name())
 }
 
 fn to_problem(prompt: PromptName, error: &Error) -> PromptProblem {

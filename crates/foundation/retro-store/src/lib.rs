@@ -94,8 +94,8 @@ pub use replay::{
 pub use result::{CommitResult, Decision, Result, StoreError};
 pub use retention::{PurgeResult, RetentionStore, RetentionTotal};
 pub use review::{
-    DecidedReview, NewReviewBatch, PullRequestKey, PullRequestReviews, ReviewEvent, ReviewEventKind,
-    ReviewEventResult, ReviewerStore,
+    DecidedReview, NewReviewBatch, PullRequestKey, PullRequestReviews, ReviewCall, ReviewClaim, ReviewEvent,
+    ReviewEventKind, ReviewEventResult, ReviewerStore,
 };
 pub use sample::{DrawnSample, SamplerStore};
 pub use schema::SchemaStore;

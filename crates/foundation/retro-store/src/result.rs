@@ -9,14 +9,12 @@ pub enum StoreError {
     /// either way.
     #[error("the database is not available: {0}")]
     Unavailable(String),
-    /// The caller lost its claim on the investigation, for example because another worker took it over. The
-    /// caller must stop and must not publish anything.
-    #[error("fenced: the lease of investigation {number} of retrospective {retrospective} was taken over")]
+    /// The caller lost its claim, for example because another worker took it over. The caller must stop and must not publish
+    /// anything.
+    #[error("fenced: the lease of {work} was taken over")]
     Fenced {
-        /// Retrospective of the investigation.
-        retrospective: retro_core::id::RetrospectiveId,
-        /// 1-based position of the investigation in its retrospective.
-        number: u32,
+        /// What was claimed, such as `investigation 2 of retrospective …` or `the reviews of acme/shop#7`.
+        work: String,
     },
     /// The memories to compare changed each time while the vectors of their texts were resolved. Nothing was
     /// decided or stored; retrying later is safe. Reported by the `VectorResolver`, never by a port.

@@ -7,13 +7,15 @@ use retro_core::id::{
     EventKey, RemarkKey, ReviewBatchId, ReviewKey, ReviewedPullRequest, Tenant, WorkflowKey,
 };
 use retro_core::message::Message;
+use retro_core::model_use::ReviewSpending;
+use retro_core::pipeline::{PipelineHashes, PipelineVersion};
 use retro_core::policy::Policy;
 use retro_core::remark::Remark;
 use retro_core::retention::SeenContent;
-use retro_core::review::{DecidedRemark, OtherRequest, ReadRemark, RuleMutation};
+use retro_core::review::{DecidedRemark, OtherRequest, ReadRemark, ReviewReading, RuleMutation};
 use serde::{Deserialize, Serialize};
 
-use crate::{CommitResult, Result};
+use crate::{CommitResult, ModelCall, Result};
 
 /// Maximum number of requests on other pull requests that a decision considers, newest first. A request
 /// repeated after more than this many others counts as new.
@@ -111,6 +113,32 @@ pub struct DecidedReview {
     pub remarks: Vec<ReadRemark>,
     /// One decision per remark.
     pub decided: Vec<DecidedRemark>,
+    /// Version of the review pipeline under which the remarks were read; `None` if an earlier version of the program decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline: Option<PipelineHashes>,
+    /// How the remarks were read; `None` if an earlier version of the program decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reading: Option<ReviewReading>,
+}
+
+/// Claim on the reviews of a pull request, under which a language model may be asked about them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReviewClaim {
+    /// The pull request.
+    pub key: PullRequestKey,
+    /// Fencing token, which only grows.
+    pub token: u64,
+    /// 1-based number of the decision that the claim is for.
+    pub round: u64,
+}
+
+/// Call of a model about the reviews of a pull request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReviewCall {
+    /// Number of the decision for which it was made.
+    pub round: u64,
+    /// The call.
+    pub call: ModelCall,
 }
 
 /// Review batch to store for the writer.
@@ -126,6 +154,8 @@ pub struct NewReviewBatch {
     pub as_of: Timestamp,
     /// Policy that was in force when the decision was made.
     pub policy: Policy,
+    /// Version of the review pipeline under which the remarks were read. It is stored if it is new to the tenant.
+    pub pipeline: PipelineVersion,
     /// Decisions on the remarks.
     pub review: DecidedReview,
     /// Rule mutations for the writer to apply.
@@ -144,7 +174,7 @@ pub trait ReviewerStore: Send + Sync {
     /// because a review and its comments are separate events that arrive in any order.
     async fn record_events(&self, events: &[ReviewEvent], wait_s: u64) -> Result<Vec<ReviewEventResult>>;
 
-    /// Returns at most `limit` pull requests whose decision is due, longest overdue first.
+    /// Returns at most `limit` pull requests whose decision is due and that nobody has claimed, longest overdue first.
     async fn list_due_reviews(&self, limit: u32) -> Result<Vec<PullRequestKey>>;
 
     /// Returns the stored facts about the reviews of a pull request; `None` if the tenant has no such pull
@@ -153,11 +183,29 @@ pub trait ReviewerStore: Send + Sync {
 
     /// Stores the decision on a revision with its message in one transaction, after which the pull request is
     /// no longer due. `settled` is `None` if there was nothing to decide. Returns `AlreadyDone` and stores
-    /// nothing if the revision is outdated or was already decided by another process.
+    /// no decision if the revision is outdated or was already decided by another process. The claim ends either way.
     async fn commit_review(
         &self,
         key: &PullRequestKey,
         revision: u64,
+        claim: Option<&ReviewClaim>,
         settled: Option<&NewReviewBatch>,
     ) -> Result<CommitResult>;
+
+    /// Claims the reviews of a pull request that is due for `lease_s` seconds, by the database's clock, under a token that
+    /// only grows. Returns `None` if it is not due any more, or if somebody else holds it.
+    async fn claim_reviews(&self, key: &PullRequestKey, lease_s: u64) -> Result<Option<ReviewClaim>>;
+
+    /// Extends a claim to `lease_s` seconds from now. Fails with [`StoreError::Fenced`](crate::StoreError::Fenced) if it is no
+    /// longer valid.
+    async fn extend_review_claim(&self, claim: &ReviewClaim, lease_s: u64) -> Result<()>;
+
+    /// Lists the calls of models about the reviews of a pull request, in order.
+    async fn list_review_calls(&self, key: &PullRequestKey) -> Result<Vec<ReviewCall>>;
+
+    /// Stores a call. Fails with [`StoreError::Fenced`](crate::StoreError::Fenced) if the claim is no longer valid.
+    async fn append_review_call(&self, claim: &ReviewClaim, call: &ModelCall) -> Result<()>;
+
+    /// Sums what was spent on the reviews of a pull request, and by everyone since midnight UTC, by the database's clock.
+    async fn load_review_spending(&self, key: &PullRequestKey) -> Result<ReviewSpending>;
 }

@@ -1,10 +1,12 @@
-//! What a case expects of a retrospective.
+//! What a case expects of a retrospective or a review.
 
 use std::fmt::Write as _;
 
-use retro_core::memory::{Change, Memory, MemoryStatus};
+use retro_core::memory::{Change, Memory, MemoryStatus, MutationOutcome};
 use retro_core::report::Report;
+use retro_core::review::{ReadingKind, ReportedRemark, ReviewReport};
 use retro_operator::report::render_markdown;
+use retro_operator::reviews;
 use serde::Deserialize;
 
 /// Kinds of changes that a case may name.
@@ -26,8 +28,8 @@ const KINDS: &[&str] = &[
     "quote_missing",
 ];
 
-/// An expectation: exactly one of `change`, `no_change`, `memory`, `no_memory`, `finding`, `no_finding`, `dropped`, `result` and
-/// `report`, with what belongs to it.
+/// An expectation: exactly one of `change`, `no_change`, `memory`, `no_memory`, `finding`, `no_finding`, `dropped`, `result`,
+/// `report` and `remark`, with what belongs to it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Expectation {
@@ -49,22 +51,69 @@ pub(super) struct Expectation {
     result: Option<String>,
     /// Text that the report contains, as Markdown.
     report: Option<String>,
-    /// Part of the title of the memory of a change.
+    /// 1-based number of a remark of the review, with its `kind`, a part of the rule's `title` and of the `reason`.
+    remark: Option<usize>,
+    /// Kind of the remark.
+    kind: Option<ReadingKind>,
+    /// Part of the title of the memory of a change, or of the rule that a remark states.
     title: String,
     /// Number of such changes; at least one if left out.
     count: Option<usize>,
     status: Option<MemoryStatus>,
     weight: Option<u16>,
-    /// Text that the reason of a change contains.
+    /// Text that the reason of a change, or of the decision on a remark, contains.
     reason: String,
 }
 
-/// What a retrospective did.
+/// What a retrospective or a review did.
 pub(super) struct Outcome<'a> {
-    pub(super) report: &'a Report,
-    pub(super) changes: &'a [Change],
+    changes: &'a [Change],
     /// All memories afterwards.
-    pub(super) memories: Vec<&'a Memory>,
+    memories: Vec<&'a Memory>,
+    finding_titles: Vec<&'a str>,
+    /// Remarks of the review; empty for a retrospective.
+    remarks: &'a [ReportedRemark],
+    dropped: u32,
+    ended: &'static str,
+    /// The report, as people read it.
+    report: String,
+    mutations: &'a [MutationOutcome],
+}
+
+/// Width of a report of a review, in columns: nothing is broken up, so every text is found.
+const REPORT_COLUMNS: u16 = u16::MAX;
+
+impl<'a> Outcome<'a> {
+    pub(super) fn of_retrospective(
+        report: &'a Report,
+        changes: &'a [Change],
+        memories: Vec<&'a Memory>,
+    ) -> Self {
+        let findings = report.investigations.iter().flat_map(|one| &one.checked.findings);
+        Self {
+            changes,
+            memories,
+            finding_titles: findings.map(|finding| finding.title.as_str()).collect(),
+            remarks: &[],
+            dropped: report.investigations.iter().map(|one| one.checked.dropped).sum(),
+            ended: report.ended.as_str(),
+            report: render_markdown(report),
+            mutations: &report.mutations,
+        }
+    }
+
+    pub(super) fn of_review(report: &'a ReviewReport, memories: Vec<&'a Memory>) -> Self {
+        Self {
+            changes: &report.changes,
+            memories,
+            finding_titles: Vec::new(),
+            remarks: &report.remarks,
+            dropped: report.reading.as_ref().map_or(0, |reading| reading.dropped),
+            ended: "closed",
+            report: reviews::render_report(report, REPORT_COLUMNS),
+            mutations: &report.mutations,
+        }
+    }
 }
 
 impl Expectation {
@@ -80,11 +129,12 @@ impl Expectation {
             self.dropped.is_some(),
             self.result.is_some(),
             self.report.is_some(),
+            self.remark.is_some(),
         ];
         match named.iter().filter(|named| **named).count() {
             0 => {
                 return Some(
-                    "expects nothing: name a change, a memory, a finding, dropped, result or report"
+                    "expects nothing: name a change, a memory, a finding, a remark, dropped, result or report"
                         .to_owned(),
                 );
             }
@@ -130,25 +180,47 @@ impl Expectation {
             ));
         }
         if let Some(title) = &self.finding {
-            let found = outcome.finding_titles().any(|found| found.contains(title));
+            let found = outcome.finding_titles.iter().any(|found| found.contains(title));
             return (!found).then(|| format!("expected a finding `{title}`{}", outcome.describe()));
         }
         if let Some(title) = &self.no_finding {
-            let found = outcome.finding_titles().find(|found| found.contains(title))?;
+            let found = outcome.finding_titles.iter().find(|found| found.contains(title))?;
             return Some(format!("expected no finding `{title}`, found “{found}”"));
         }
         if let Some(wanted) = self.dropped {
-            let dropped: u32 = outcome.report.investigations.iter().map(|one| one.checked.dropped).sum();
+            let dropped = outcome.dropped;
             return (dropped != wanted).then(|| format!("expected {wanted} dropped, found {dropped}"));
         }
         if let Some(wanted) = &self.result {
-            let ended = outcome.report.ended.as_str();
+            let ended = outcome.ended;
             return (ended != wanted)
                 .then(|| format!("expected the retrospective to end {wanted}, it {ended}"));
         }
-        let (text, report) = (self.report.as_deref()?, render_markdown(outcome.report));
-        (!report.contains(text))
+        if let Some(number) = self.remark {
+            return self.check_remark(outcome, number);
+        }
+        let text = self.report.as_deref()?;
+        (!outcome.report.contains(text))
             .then(|| format!("the report does not contain `{text}`{}", outcome.describe()))
+    }
+
+    fn check_remark(&self, outcome: &Outcome<'_>, number: usize) -> Option<String> {
+        let Some(remark) = number.checked_sub(1).and_then(|place| outcome.remarks.get(place)) else {
+            return Some(format!("there is no remark {number}{}", outcome.describe()));
+        };
+        let title = remark.title.as_deref().unwrap_or_default();
+        let fits = self.kind.is_none_or(|kind| remark.kind == kind)
+            && title.contains(&self.title)
+            && remark.reason.contains(&self.reason);
+        (!fits).then(|| {
+            format!(
+                "remark {number} is a {} of certainty {} with the rule “{title}”: {}{}",
+                remark.kind.as_str(),
+                remark.certainty,
+                remark.reason,
+                outcome.describe()
+            )
+        })
     }
 
     fn count_changes(&self, outcome: &Outcome<'_>, kind: &str) -> usize {
@@ -194,14 +266,6 @@ impl Outcome<'_> {
         memory.map_or("(never a memory)", |memory| memory.lesson.title.as_str())
     }
 
-    fn finding_titles(&self) -> impl Iterator<Item = &str> {
-        self.report
-            .investigations
-            .iter()
-            .flat_map(|one| &one.checked.findings)
-            .map(|finding| finding.title.as_str())
-    }
-
     /// Lists what happened, for somebody whose expectation was not met.
     fn describe(&self) -> String {
         let mut text = String::new();
@@ -213,11 +277,15 @@ impl Outcome<'_> {
         if self.changes.is_empty() {
             text.push_str("\n    no change was made");
         }
-        for title in self.finding_titles() {
+        for title in &self.finding_titles {
             write!(text, "\n    found “{title}”").expect("writing to a String does not fail");
         }
-        for outcome in self.report.mutations.iter().filter(|outcome| outcome.changes.is_empty()) {
+        for outcome in self.mutations.iter().filter(|outcome| outcome.changes.is_empty()) {
             write!(text, "\n    {} changed nothing: {}", outcome.request.kind, outcome.reason)
+                .expect("writing to a String does not fail");
+        }
+        for remark in self.remarks {
+            write!(text, "\n    {} read as {}: {}", remark.remark, remark.kind.as_str(), remark.reason)
                 .expect("writing to a String does not fail");
         }
         text

@@ -30,11 +30,11 @@ use super::file::{CaseCall, CaseFile, CaseRetrospective, CaseRun, RunUse};
 use super::journal::CaseJournal;
 
 /// Time of the first retrospective of a case.
-const START: &str = "2026-01-01T00:00:00Z";
+pub(super) const START: &str = "2026-01-01T00:00:00Z";
 /// Maximum number of answers of a scripted model, and of tokens of each.
 const MODEL_TURNS_MAX: u32 = 20;
 /// Maximum number of tokens of an answer; a script is never cut off.
-const OUTPUT_TOKENS_MAX: u32 = 4000;
+pub(super) const OUTPUT_TOKENS_MAX: u32 = 4000;
 
 /// The state of the workflow of a case.
 pub(super) struct CasePlayer<'a> {
@@ -118,11 +118,8 @@ impl<'a> CasePlayer<'a> {
         let report = self.close(retrospective, &window, ended, summaries);
         let changes = self.changes[before..].to_vec();
         let memories = self.memories.values().collect();
-        let outcome = Outcome { report: &report, changes: &changes, memories };
-        problems.extend(told.expect.iter().filter_map(|expectation| {
-            let problem = expectation.get_ref().check(&outcome)?;
-            Some(format!("{}: {problem}", self.file.place(expectation.span())))
-        }));
+        let outcome = Outcome::of_retrospective(&report, &changes, memories);
+        problems.extend(self.file.check_all(&told.expect, &outcome));
         Ok(())
     }
 

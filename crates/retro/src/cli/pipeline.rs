@@ -9,25 +9,25 @@ use super::audit::AuditArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PipelineCommand {
-    /// Check the policy file and the prompts; report file, line and key of every mistake.
+    /// Check the settings and the prompts of all pipelines; report file, line and key of every mistake.
     Check {
         /// Pipelines folder to check [default: the configured one].
         folder: Option<PathBuf>,
     },
-    /// Print the effective policy and prompts: each value, its source and its meaning.
+    /// Print the effective settings and prompts of all pipelines: each value, its source and its meaning.
     Explain {
         /// Include the values of this workflow [default: common values only].
         #[arg(long)]
         workflow: Option<Workflow>,
     },
-    /// Show what the pipeline changes: its values and the lines of its prompts.
+    /// Show what the pipelines change: their values and the lines of their prompts.
     Diff(DiffArgs),
-    /// List the versions of the pipeline under which there were retrospectives, newest first, with what became of their
-    /// memories.
+    /// List the versions of the pipelines under which there were retrospectives or reviews, newest first, with what became of
+    /// their memories.
     Versions,
     /// Write a stored version back into the configured folder. What it replaces is kept beside it.
     Revert(RevertArgs),
-    /// Play the cases of the pipeline, in memory and without a network; report each expectation that was not met.
+    /// Play the cases of the pipelines, in memory and without a network; report each expectation that was not met.
     Test(TestArgs),
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct RevertArgs {
 pub(crate) struct TestArgs {
     /// Pipelines folder to test [default: the configured one].
     pub(crate) folder: Option<PathBuf>,
-    /// Case to play, or folder of cases [default: `retrospective/cases` of the folder].
+    /// Case to play, or folder of cases [default: `retrospective/cases` and `review/cases` of the folder].
     #[arg(long, value_name = "PATH")]
     pub(crate) cases: Option<PathBuf>,
 }

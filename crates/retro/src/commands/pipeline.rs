@@ -9,6 +9,7 @@ use std::path::Path;
 
 use retro_config::{Config, ExplainedPrompt, ExplainedValue, Pipeline};
 use retro_core::id::Workflow;
+use retro_core::pipeline::PipelineName;
 use serde_json::{Map, Value, json};
 
 use super::command_context::CommandContext;
@@ -38,38 +39,58 @@ fn check_pipeline(folder: Option<&Path>, output: Output) -> anyhow::Result<Exit>
         Ok(pipeline) => pipeline,
         Err(problems) => return report_problems(output, problems.sentences()),
     };
-    let hashes = pipeline.version().hashes();
-    output::print_data(output, &json!({"problems": [], "version": hashes}), || match folder {
-        Some(folder) => format!("{} is valid: pipeline {hashes}", folder.display()),
-        None => format!("`pipelines` is not set: the built-in pipeline applies, {hashes}"),
+    let versions = name_versions(&pipeline);
+    let data =
+        json!({"problems": [], "version": pipeline.version().hashes(), "versions": version_map(&pipeline)});
+    output::print_data(output, &data, || match folder {
+        Some(folder) => format!("{} is valid: {versions}", folder.display()),
+        None => format!("`pipelines` is not set: the built-in pipelines apply, {versions}"),
     })?;
     Ok(Exit::Done)
 }
 
+/// Names the versions of all pipelines in one line.
+fn name_versions(pipeline: &Pipeline) -> String {
+    let name = |one: &PipelineName| format!("{one} pipeline {}", pipeline.version_of(*one).hashes());
+    PipelineName::ALL.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+fn version_map(pipeline: &Pipeline) -> Map<String, Value> {
+    let hashes = |one: &PipelineName| (one.to_string(), json!(pipeline.version_of(*one).hashes()));
+    PipelineName::ALL.iter().map(hashes).collect()
+}
+
 fn explain_pipeline(config: &Config, output: Output, workflow: Option<&Workflow>) -> anyhow::Result<Exit> {
     let pipeline = Pipeline::read_folder(config.pipelines.as_deref())?;
+    let of_review = (pipeline.review().explain_values(), pipeline.review().explain_prompts());
     let (values, prompts) = (pipeline.policies().explain_values(workflow), pipeline.explain_prompts());
-    let hashes = pipeline.version().hashes();
-    let mut by_key: Map<String, Value> = values
-        .iter()
-        .map(|one| {
-            (
-                one.key.clone(),
-                json!({"value": one.value, "source": describe_origin(one), "default": one.default, "description": one.doc}),
-            )
-        })
-        .collect();
-    let by_file: Map<String, Value> = prompts
-        .iter()
-        .map(|one| (one.file.clone(), json!({"text": one.text, "source": describe_prompt_origin(one)})))
-        .collect();
-    by_key.insert("prompts".to_owned(), by_file.into());
-    by_key.insert("version".to_owned(), json!(hashes));
+    let mut by_key = explain_as_map(&values, &prompts);
+    by_key.insert("version".to_owned(), json!(pipeline.version().hashes()));
+    let mut review = explain_as_map(&of_review.0, &of_review.1);
+    review.insert("version".to_owned(), json!(pipeline.review().version().hashes()));
+    by_key.insert("review".to_owned(), review.into());
     output::print_data(output, &by_key, || {
         let lines = values.iter().map(format_value).chain(prompts.iter().map(format_prompt));
-        lines.chain([format!("pipeline {hashes}")]).collect::<Vec<_>>().join("\n")
+        let review = of_review.0.iter().map(format_value).chain(of_review.1.iter().map(format_prompt));
+        let review = review.map(|line| format!("review: {line}"));
+        lines.chain(review).chain([name_versions(&pipeline)]).collect::<Vec<_>>().join("\n")
     })?;
     Ok(Exit::Done)
+}
+
+fn explain_as_map(values: &[ExplainedValue], prompts: &[ExplainedPrompt]) -> Map<String, Value> {
+    let value = |one: &ExplainedValue| {
+        (
+            one.key.clone(),
+            json!({"value": one.value, "source": describe_origin(one), "default": one.default, "description": one.doc}),
+        )
+    };
+    let mut by_key: Map<String, Value> = values.iter().map(value).collect();
+    let prompt = |one: &ExplainedPrompt| {
+        (one.file.clone(), json!({"text": one.text, "source": describe_prompt_origin(one)}))
+    };
+    by_key.insert("prompts".to_owned(), prompts.iter().map(prompt).collect::<Map<_, _>>().into());
+    by_key
 }
 
 fn describe_origin(one: &ExplainedValue) -> String {

@@ -95,13 +95,15 @@ impl RunningProcess {
     /// time of a pull request is over.
     fn start_reviewer(&self) {
         let judgement = ReviewerPorts {
-            reader: Arc::new(retro_reviewer::HeuristicReader),
+            reader: self.process.reader.clone(),
             policies: self.process.policies.clone(),
+            pipelines: self.process.policies.clone(),
             vectors: self.process.vectors.clone(),
             clock: system_clock(),
         };
-        let wait_s = self.process.config.review_debounce_s;
-        let reviewer = Reviewer::new(self.process.store.clone(), judgement, self.outbox.clone(), wait_s);
+        let (wait_s, claim_s) = (self.process.config.review_debounce_s, self.process.config.lease_s);
+        let reviewer =
+            Reviewer::new(self.process.store.clone(), judgement, self.outbox.clone(), wait_s, claim_s);
         let reviewer = Arc::new(reviewer);
         self.start_consumer(Role::Reviewer, reviewer.clone(), EVENTS_PER_BATCH);
         self.start_sweep(Role::Reviewer, reviewer);

@@ -11,6 +11,7 @@ use retro_events::JobLogFetcher;
 use retro_events::hosts::DatarefHosts;
 use retro_http::Scrape;
 use retro_investigator::Engine;
+use retro_reviewer::RemarkReader;
 use retro_store::{AgentStore, EmbeddingSource, Store};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -32,6 +33,8 @@ pub(crate) struct Process {
     pub(crate) policies: Arc<PolicySource>,
     /// Engine of the investigators.
     pub(crate) engine: Arc<dyn Engine>,
+    /// Reader of the remarks of reviews.
+    pub(crate) reader: Arc<dyn RemarkReader>,
     /// Fetcher of the logs of failed jobs, for the investigators; `None` without a token.
     pub(crate) job_logs: Option<Arc<dyn JobLogFetcher>>,
     /// Source of the embeddings for comparing lessons; `None` for the built-in embedder.

@@ -1,6 +1,7 @@
 //! Tests which remarks in reviews become rules and which do not.
 
 mod by_hand;
+mod by_model;
 mod life;
 
 use jiff::Timestamp;

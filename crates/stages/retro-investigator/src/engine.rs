@@ -9,14 +9,14 @@ use retro_core::report::HEURISTICS;
 use retro_store::StoreError;
 
 use crate::heuristics;
-use crate::journal::CallJournal;
+use crate::journal::InvestigationJournal;
 
 /// Everything that an engine needs to investigate one run.
 pub struct InvestigationTask {
     /// The run, the memories to judge and the earlier findings.
     pub brief: Arc<InvestigationBrief>,
     /// Calls of models that earlier attempts at the investigation have paid for, and where new ones are stored.
-    pub journal: Arc<dyn CallJournal>,
+    pub journal: Arc<dyn InvestigationJournal>,
     /// Reason why the last attempt failed; `None` if none failed.
     pub last_error: Option<String>,
     /// Work that outlives the engine's future, such as a blocking task, must own it, so the watchdog keeps observing it.

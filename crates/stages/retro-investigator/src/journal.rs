@@ -5,21 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use retro_core::model_use::ModelSpending;
+use retro_core::model_use::{BudgetBound, Spending};
+use retro_core::pipeline::PipelineName;
+use retro_model::CallJournal;
 use retro_store::{Claim, InvestigatorStore, ModelCall, StoreError};
 
-/// Calls of models of one investigation.
+/// Calls of models of one investigation, and the prompts of its pipeline.
 #[async_trait]
-pub trait CallJournal: Send + Sync + 'static {
-    /// Lists the calls that all attempts at the investigation made, in order.
-    async fn list_calls(&self) -> Result<Vec<ModelCall>, StoreError>;
-
-    /// Stores a call. Fails if the claim of the investigation is no longer valid.
-    async fn append_call(&self, call: &ModelCall) -> Result<(), StoreError>;
-
-    /// Sums what was spent, for the budget.
-    async fn load_spending(&self) -> Result<ModelSpending, StoreError>;
-
+pub trait InvestigationJournal: CallJournal {
     /// Loads the texts of the prompts under which the retrospective was opened, by file name. Returns `None` if none were
     /// stored, because an earlier version of the program opened it; the shipped ones apply then.
     async fn load_prompts(&self) -> Result<Option<BTreeMap<String, String>>, StoreError>;
@@ -41,14 +34,20 @@ impl CallJournal for ClaimJournal {
         self.store.append_model_call(&self.claim, call).await
     }
 
-    async fn load_spending(&self) -> Result<ModelSpending, StoreError> {
-        self.store.load_model_spending(&self.claim).await
+    async fn load_spending(&self) -> Result<Vec<(BudgetBound, Spending)>, StoreError> {
+        Ok(self.store.load_model_spending(&self.claim).await?.by_bound().to_vec())
     }
+}
 
+#[async_trait]
+impl InvestigationJournal for ClaimJournal {
     async fn load_prompts(&self) -> Result<Option<BTreeMap<String, String>>, StoreError> {
         let retrospective = &self.claim.retrospective;
         let Some(version) = &retrospective.pipeline else { return Ok(None) };
-        let stored = self.store.load_pipeline(&retrospective.key.tenant, &version.pipeline).await?;
+        let stored = self
+            .store
+            .load_pipeline(&retrospective.key.tenant, PipelineName::Retrospective, &version.pipeline)
+            .await?;
         Ok(stored.map(|contents| contents.prompts))
     }
 }

@@ -13,7 +13,7 @@ mod worker;
 
 pub use brief::BodySources;
 pub use engine::{Engine, HeuristicEngine, InvestigationTask};
-pub use journal::CallJournal;
+pub use journal::InvestigationJournal;
 pub use model::{ModelEngine, ModelSettings, answer_schema};
 pub use play::{PlayedInvestigation, play_investigation};
 pub use worker::{Worker, WorkerSettings};

@@ -10,7 +10,6 @@
 
 mod answer;
 mod conversation;
-mod fence;
 mod prompt;
 mod settings;
 mod tools;
@@ -20,6 +19,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use retro_consumer::run_blocking;
 use retro_core::finding::{InvestigationBrief, InvestigatorAnswer, RawAnswer};
+use retro_core::pipeline::PipelineName;
 use retro_core::report::HEURISTICS;
 use retro_model::LanguageModel;
 use retro_pipeline::{PromptProblem, Prompts};
@@ -63,7 +63,7 @@ impl ModelEngine {
         // Judging the calls of a long run takes a while.
         let (tools, prompt) = run_blocking(move || {
             let tools = RunTools::new(brief.clone(), &judge_run_calls(&brief.trajectory));
-            let prompts = stored.map_or_else(|| Ok(Prompts::default()), |texts| Prompts::from_texts(&texts));
+            let prompts = Prompts::from_texts(PipelineName::Retrospective, &stored.unwrap_or_default());
             let prompt = prompts.map_err(|problems| describe_problems(&problems)).and_then(|prompts| {
                 build_prompt(&prompts, &brief, &tools, &found, last_problem.as_deref())
                     .map_err(|problem| describe_problems(&[problem]))

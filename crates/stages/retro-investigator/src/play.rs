@@ -11,7 +11,7 @@ use retro_store::{Claim, StoreError, StoredBody};
 
 use crate::brief::{FetchedBody, active_memories, build_brief};
 use crate::engine::{Engine, InvestigationTask};
-use crate::journal::CallJournal;
+use crate::journal::InvestigationJournal;
 use crate::summary::summarize_run;
 
 /// Result of an investigation, and the summary of the run's calls.
@@ -28,7 +28,7 @@ pub struct PlayedInvestigation {
 pub async fn play_investigation(
     claim: &Claim,
     engine: &dyn Engine,
-    journal: Arc<dyn CallJournal>,
+    journal: Arc<dyn InvestigationJournal>,
 ) -> Result<PlayedInvestigation, StoreError> {
     let gone = |reason: String| PlayedInvestigation {
         result: InvestigationResult::BodyGone { reason: reason.clone() },

@@ -4,10 +4,12 @@
 use async_trait::async_trait;
 use retro_core::finding::CONTENT_CHARS_MAX;
 use retro_core::remark::Remark;
-use retro_core::review::{ReadingFeature, ReadingKind, RemarkReading, RuleText};
+use retro_core::review::{ReadingFeature, ReadingKind, RemarkReading, ReviewReading, RuleText};
+use retro_store::StoreError;
 
+use crate::reader::{ReadingTask, RemarkReader, ReviewReadings};
 use crate::text::{RemarkText, lowercase_words, main_clause};
-use crate::{RemarkReader, phrase, signs, topic};
+use crate::{phrase, signs, topic};
 
 /// Minimum certainty with which the reader classifies a remark as a rule, in thousandths. The policy may set another
 /// bound for decisions.
@@ -89,19 +91,20 @@ const STATUS: &[&str] = &[
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HeuristicReader;
 
+/// Name and version of the reader.
+pub(crate) const HEURISTICS: &str = "heuristics-3";
+
 #[async_trait]
 impl RemarkReader for HeuristicReader {
-    fn name(&self) -> &str {
-        "heuristics-3"
-    }
-
-    async fn read_remark(&self, remark: &Remark) -> RemarkReading {
-        self.read_now(remark)
+    async fn read_remarks(&self, task: &ReadingTask) -> Result<ReviewReadings, StoreError> {
+        let readings = task.remarks.iter().map(|remark| self.read_now(remark)).collect();
+        let reading = ReviewReading { reader: HEURISTICS.to_owned(), ..ReviewReading::default() };
+        Ok(ReviewReadings { readings, reading })
     }
 }
 
 impl HeuristicReader {
-    /// Reads a remark synchronously, with the same result as [`RemarkReader::read_remark`].
+    /// Reads one remark, with the same result as [`RemarkReader::read_remarks`].
     pub fn read_now(&self, remark: &Remark) -> RemarkReading {
         let text = RemarkText::parse(&remark.body);
         let features = remark_features(remark, &text);
@@ -158,7 +161,7 @@ impl RuleCandidate {
             title: self.title,
         };
         let certainty = u16::try_from(self.certainty.clamp(0, 1000)).expect("clamped");
-        RemarkReading { kind, certainty, features: self.features, rule: Some(rule), reason }
+        RemarkReading { kind, certainty, features: self.features, rule: Some(rule), reason, model: None }
     }
 }
 
@@ -214,19 +217,21 @@ fn reading_without_rule(kind: ReadingKind, text: &RemarkText) -> RemarkReading {
         ReadingKind::Question => "it asks, and asks for nothing",
         ReadingKind::Praise => "it likes what it sees",
         ReadingKind::Noise => "it answers or reports, and asks for nothing",
-        ReadingKind::Rule | ReadingKind::OneOff => "no sentence of it can be phrased as one instruction",
+        ReadingKind::Rule | ReadingKind::OneOff | ReadingKind::Preference => {
+            "no sentence of it can be phrased as one instruction"
+        }
     };
     let mut features = Vec::new();
     if text.has_suggestion {
         features.push(signs::build_feature("suggestion block", -150, ""));
     }
-    RemarkReading { kind, certainty: 0, features, rule: None, reason: reason.to_owned() }
+    RemarkReading { kind, certainty: 0, features, rule: None, reason: reason.to_owned(), model: None }
 }
 
 /// Formats the content of a rule, which agents read on request: the rule's title and its source. Quotes only
 /// the sentence that states the rule, because the rest of the remark was meant for people and may have been
 /// written to attack an agent.
-fn rule_content(title: &str, sentence: &str, remark: &Remark) -> String {
+pub(crate) fn rule_content(title: &str, sentence: &str, remark: &Remark) -> String {
     let by = if remark.by.is_empty() { "somebody whose account is gone" } else { &remark.by };
     let day = remark.at.strftime("%Y-%m-%d");
     let place = match (&remark.path, remark.line) {

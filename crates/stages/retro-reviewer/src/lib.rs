@@ -1,7 +1,12 @@
 #![doc = include_str!("../README.md")]
 
+mod claim;
 mod heuristics;
+mod model;
 mod phrase;
+mod play;
+mod quoted;
+mod reader;
 mod review_batch;
 mod review_event;
 mod reviewer;
@@ -9,22 +14,11 @@ mod signs;
 mod text;
 mod topic;
 mod vectors;
+mod wording;
 
-use async_trait::async_trait;
-use retro_core::remark::Remark;
-use retro_core::review::RemarkReading;
-
+pub use claim::{NoJournal, sum_costs};
 pub use heuristics::HeuristicReader;
+pub use model::{ModelReader, ModelReaderSettings, readings_schema};
+pub use play::{PlayedReview, play_review};
+pub use reader::{ReadingJournal, ReadingTask, RemarkReader, ReviewReadings};
 pub use reviewer::{Reviewer, ReviewerPorts};
-
-/// Classifies remarks. A reader may be wrong, so its readings are never trusted: they are screened before a decision
-/// is based on them.
-#[async_trait]
-pub trait RemarkReader: Send + Sync {
-    /// Returns the name and version of the reader for reports, such as `heuristics-3`.
-    fn name(&self) -> &str;
-
-    /// Reads one remark. Never fails: a reader that cannot classify the remark returns noise with certainty 0 and the
-    /// reason.
-    async fn read_remark(&self, remark: &Remark) -> RemarkReading;
-}

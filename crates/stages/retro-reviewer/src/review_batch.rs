@@ -4,34 +4,54 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use retro_core::id::{RemarkKind, ReviewBatchId, ReviewKey, ReviewedPullRequest, Tenant};
 use retro_core::remark::{Remark, ReviewState};
-use retro_core::review::{ReadRemark, RemarkSupport, ReviewBatch, Screening, is_acknowledgement};
+use retro_core::review::{
+    OtherRequest, ReadRemark, RemarkReading, RemarkSupport, ReviewBatch, Screening, is_acknowledgement,
+};
 use retro_store::PullRequestReviews;
 
-use crate::RemarkReader;
+/// Remarks of a pull request that have text, completed by what other remarks and events say, with the evidence for each.
+pub(crate) struct CompletedRemarks {
+    /// The remarks, in the order of their keys.
+    pub(crate) remarks: Vec<Remark>,
+    support: Vec<RemarkSupport>,
+    rounds: u64,
+    other_requests: Vec<OtherRequest>,
+}
 
-/// Reads and screens every remark that has text, and collects the evidence for it.
-pub(crate) async fn build_review_batch(
-    tenant: &Tenant,
-    pull_request: &ReviewedPullRequest,
-    collected: PullRequestReviews,
-    reader: &dyn RemarkReader,
-) -> ReviewBatch {
-    let known = ReviewContext::from_collected(&collected);
-    let review = ReviewKey { pull_request: pull_request.clone(), review: None };
-    let id = ReviewBatchId::of_review(tenant, &review, collected.rounds + 1);
-    let mut remarks = Vec::with_capacity(collected.remarks.len());
-    for (mut remark, thumbs_up) in collected.remarks {
-        known.complete_remark(&mut remark);
-        // A review without a text only determines the state of its comments.
-        if remark.body.trim().is_empty() && !remark.deleted {
-            continue;
+impl CompletedRemarks {
+    pub(crate) fn from_collected(collected: PullRequestReviews) -> Self {
+        let known = ReviewContext::from_collected(&collected);
+        let (rounds, other_requests) = (collected.rounds, collected.other_requests);
+        let (mut remarks, mut support) = (Vec::new(), Vec::new());
+        for (mut remark, thumbs_up) in collected.remarks {
+            known.complete_remark(&mut remark);
+            // A review without a text only determines the state of its comments.
+            if remark.body.trim().is_empty() && !remark.deleted {
+                continue;
+            }
+            support.push(known.support_for(&remark, thumbs_up));
+            remarks.push(remark);
         }
-        let reading = reader.read_remark(&remark).await;
-        let screening = screen_remark(&remark, reading.rule.as_ref().map(|rule| rule.title.as_str()));
-        let support = known.support_for(&remark, thumbs_up);
-        remarks.push(ReadRemark { remark, reading, support, screening });
+        Self { remarks, support, rounds, other_requests }
     }
-    ReviewBatch { id, tenant: tenant.clone(), review, remarks, others: collected.other_requests }
+
+    /// Screens every remark, and builds the batch that a decision is based on. There is one reading for each remark.
+    pub(crate) fn into_review_batch(
+        self,
+        tenant: &Tenant,
+        pull_request: &ReviewedPullRequest,
+        readings: Vec<RemarkReading>,
+    ) -> ReviewBatch {
+        let review = ReviewKey { pull_request: pull_request.clone(), review: None };
+        let id = ReviewBatchId::of_review(tenant, &review, self.rounds + 1);
+        let read = self.remarks.into_iter().zip(self.support).zip(readings);
+        let screened = read.map(|((remark, support), reading)| {
+            let screening = screen_remark(&remark, reading.rule.as_ref().map(|rule| rule.title.as_str()));
+            ReadRemark { remark, reading, support, screening }
+        });
+        let remarks = screened.collect();
+        ReviewBatch { id, tenant: tenant.clone(), review, remarks, others: self.other_requests }
+    }
 }
 
 /// Screens the text of a remark, the title that the reader derived from it, and the path of its file. The path is

@@ -4,24 +4,31 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::StreamExt as _;
 use retro_consumer::{Consumer, HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, Sweep, process_item};
 use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::message::Notice;
+use retro_core::pipeline::ReviewPipelines;
 use retro_core::policy::Policies;
 use retro_core::review::{SettledRemarks, settle_review};
 use retro_core::time::Clock;
 use retro_events::{Delivery, github, subject};
 use retro_store::{
-    CommitResult, DecidedReview, EmbeddingSource, NewReviewBatch, PullRequestKey, ReviewEvent,
+    CommitResult, DecidedReview, EmbeddingSource, NewReviewBatch, PullRequestKey, ReviewClaim, ReviewEvent,
     ReviewEventResult, ReviewerStore, StoreError,
 };
 use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
-use crate::RemarkReader;
-use crate::review_batch::build_review_batch;
+use crate::claim::{ClaimJournal, NoJournal, hold_claim};
+use crate::play::read_batch;
+use crate::reader::{ReadingJournal, RemarkReader};
+use crate::review_batch::CompletedRemarks;
 use crate::review_event::review_event_from_github;
 use crate::vectors::RequestVectors;
+
+/// Maximum number of pull requests whose reviews a process reads at once, while it waits for a language model.
+const READINGS_AT_ONCE: usize = 4;
 
 /// Consumer that decides which remarks of a review are rules. Requests mutations from the writer and never
 /// changes memories itself.
@@ -29,10 +36,12 @@ pub struct Reviewer {
     store: Arc<dyn ReviewerStore>,
     reader: Arc<dyn RemarkReader>,
     policies: Arc<dyn Policies>,
+    pipelines: Arc<dyn ReviewPipelines>,
     vectors: RequestVectors,
     clock: Arc<dyn Clock>,
     outbox: Arc<Notify>,
     wait_s: u64,
+    claim_s: u64,
 }
 
 /// Dependencies that a reviewer needs for its decisions.
@@ -41,6 +50,8 @@ pub struct ReviewerPorts {
     pub reader: Arc<dyn RemarkReader>,
     /// Policies, looked up by the rule scope of a repository.
     pub policies: Arc<dyn Policies>,
+    /// The review pipeline that is in force.
+    pub pipelines: Arc<dyn ReviewPipelines>,
     /// Source of the vectors for comparing requests; `None` selects the built-in embedder.
     pub vectors: Option<Arc<dyn EmbeddingSource>>,
     /// Clock that provides the times of decisions.
@@ -49,32 +60,55 @@ pub struct ReviewerPorts {
 
 impl Reviewer {
     /// Creates a reviewer over its ports. A pull request is due `wait_s` seconds after the first new event since its
-    /// last decision; `outbox` is notified when it may contain messages to send.
+    /// last decision; `outbox` is notified when it may contain messages to send. While a language model is asked about a
+    /// pull request, it is claimed for `claim_s` seconds, which are renewed.
     pub fn new(
         store: Arc<dyn ReviewerStore>,
         judgement: ReviewerPorts,
         outbox: Arc<Notify>,
         wait_s: u64,
+        claim_s: u64,
     ) -> Self {
-        let ReviewerPorts { reader, policies, vectors, clock } = judgement;
+        let ReviewerPorts { reader, policies, pipelines, vectors, clock } = judgement;
         let vectors = RequestVectors::new(vectors);
-        Self { store, reader, policies, vectors, clock, outbox, wait_s }
+        Self { store, reader, policies, pipelines, vectors, clock, outbox, wait_s, claim_s }
     }
 
     async fn decide_review(&self, key: &PullRequestKey) -> Result<CommitResult, StoreError> {
+        if !self.reader.asks_model() {
+            return self.decide_claimed(key, None).await;
+        }
+        // Another process reads it, or has decided it since it was listed.
+        let Some(claim) = self.store.claim_reviews(key, self.claim_s).await? else {
+            return Ok(CommitResult::AlreadyDone);
+        };
+        hold_claim(&*self.store, &claim, self.claim_s, self.decide_claimed(key, Some(&claim))).await
+    }
+
+    async fn decide_claimed(
+        &self,
+        key: &PullRequestKey,
+        claim: Option<&ReviewClaim>,
+    ) -> Result<CommitResult, StoreError> {
         let Some(collected) = self.store.find_pull_request_reviews(key).await? else {
             return Ok(CommitResult::NotFound);
         };
         let (revision, round) = (collected.revision, collected.rounds + 1);
         let rule_scope = key.pull_request.repo.rule_scope(&key.tenant);
         let policy = self.policies.policy_for(&rule_scope);
-        let batch = build_review_batch(&key.tenant, &key.pull_request, collected, &*self.reader).await;
+        let completed = CompletedRemarks::from_collected(collected);
         // Committed without a batch, so that the pull request is no longer due.
-        if batch.remarks.is_empty() {
-            return self.store.commit_review(key, revision, None).await;
+        if completed.remarks.is_empty() {
+            return self.store.commit_review(key, revision, claim, None).await;
         }
+        let journal: Arc<dyn ReadingJournal> = match claim {
+            None => Arc::new(NoJournal),
+            Some(claim) => Arc::new(ClaimJournal { store: self.store.clone(), claim: claim.clone() }),
+        };
+        let pipeline = self.pipelines.current_review_pipeline();
         // No transaction is open. If a new remark arrives meanwhile, the revision differs, so the result is not
-        // stored and the pull request is decided again.
+        // stored and the pull request is decided again; the answers of a model are, and are found again.
+        let (batch, reading) = read_batch(key, completed, &*self.reader, pipeline.clone(), journal).await?;
         let vectors = self.vectors.resolve(&batch).await?;
         let embedder = vectors.embedder_for(&batch).expect("they were resolved for this batch");
         let SettledRemarks { decided, mutations } = settle_review(&batch, &policy, embedder);
@@ -85,6 +119,13 @@ impl Reviewer {
             Some((read.remark.key.clone(), rule.title.clone()))
         });
         let requests = requests.collect();
+        let review = DecidedReview {
+            review: batch.review,
+            remarks: batch.remarks,
+            decided,
+            pipeline: Some(pipeline.hashes().clone()),
+            reading: Some(reading),
+        };
         let settled = NewReviewBatch {
             id: batch.id,
             round,
@@ -93,10 +134,11 @@ impl Reviewer {
             message: Notice::RulesDue { batch: batch.id }.into_message(&rule_scope),
             rule_scope,
             policy,
-            review: DecidedReview { review: batch.review, remarks: batch.remarks, decided },
+            pipeline,
+            review,
             mutations,
         };
-        let step = self.store.commit_review(key, revision, Some(&settled)).await?;
+        let step = self.store.commit_review(key, revision, claim, Some(&settled)).await?;
         if step == CommitResult::Done {
             let (pull_request, tenant) = (&key.pull_request, &key.tenant);
             info!(%tenant, review.id = %settled.id, requested_mutations, "decided the reviews of {pull_request}, round {round}");
@@ -144,14 +186,21 @@ impl Sweep for Reviewer {
     /// message announces that a pull request is due.
     async fn sweep(&self) -> Result<usize, StoreError> {
         let due = self.store.list_due_reviews(ITEMS_PER_SWEEP).await?;
-        for key in &due {
-            let pull_request = &key.pull_request;
-            process_item(self.decide_review(key), |problem| {
+        // One after the other, unless a model is waited for.
+        let at_once = if self.reader.asks_model() { READINGS_AT_ONCE } else { 1 };
+        let decide = |key: PullRequestKey| async move {
+            process_item(self.decide_review(&key), |problem| {
+                let pull_request = &key.pull_request;
                 error!(tenant = %key.tenant, "could not decide the reviews of {pull_request}: {problem}");
             })
-            .await?;
+            .await
+        };
+        let found = due.len();
+        let mut decisions = futures::stream::iter(due).map(decide).buffer_unordered(at_once);
+        while let Some(done) = decisions.next().await {
+            done?;
         }
-        Ok(due.len())
+        Ok(found)
     }
 }
 
@@ -185,4 +234,4 @@ fn outcome_for(review_event: &ReviewEvent, result: Option<ReviewEventResult>) ->
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

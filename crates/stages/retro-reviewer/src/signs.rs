@@ -112,7 +112,7 @@ static SIGNS_AGAINST: LazyLock<Vec<Sign>> = LazyLock::new(|| {
             r"\?\s*$|^(?:why|what|how|where|who|which|when|is|are|was|were|does|did|do (?:we|you|i|they)|can|could|would|should|shall|will|have (?:we|you)|has|any reason|wonder|wondering|curious)\b.*\?",
         ),
         compile_sign(
-            "points at this change",
+            POINTS_AT_CHANGE,
             -260,
             r"\b(?:this|these|those|here|above|below|the same|the (?:current|existing|new|other|first|second|last|previous) \w+)\b",
         ),
@@ -178,6 +178,20 @@ const WORDS_MAX: usize = 45;
 /// Returns `true` if a sentence begins like an instruction.
 pub(crate) fn is_imperative(sentence: &str) -> bool {
     IMPERATIVE.is_match(sentence)
+}
+
+/// Name of the sign of a sentence that is about this change only.
+const POINTS_AT_CHANGE: &str = "points at this change";
+
+/// Returns `true` if a sentence tells nothing to somebody who does not see the change.
+pub(crate) fn points_at_change(sentence: &str) -> bool {
+    static OBJECT: LazyLock<Regex> = LazyLock::new(|| {
+        compile_regex(
+            r"^(?:please |do not |don't |always |never )*\w+ (?:it|them|this|that|these|those|one)\b",
+        )
+    });
+    OBJECT.is_match(sentence)
+        || sentence_features(sentence).iter().any(|feature| feature.name == POINTS_AT_CHANGE)
 }
 
 /// Returns the features of a sentence that count for or against a rule.

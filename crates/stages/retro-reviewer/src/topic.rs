@@ -35,6 +35,16 @@ pub(crate) fn topic_of(sentence: &str) -> &'static str {
     TOPICS.iter().find(|(_, starts)| starts.iter().any(&begins)).map_or("code", |(topic, _)| topic)
 }
 
+/// Returns the topic of a sentence, or the suggested one if no word of the sentence indicates a topic and the suggestion is
+/// one.
+pub(crate) fn topic_with_hint(sentence: &str, suggested: Option<&str>) -> &'static str {
+    let known = |name: &str| TOPICS.iter().find(|(topic, _)| *topic == name.trim().to_lowercase());
+    match (topic_of(sentence), suggested.and_then(known)) {
+        ("code", Some((topic, _))) => topic,
+        (topic, _) => topic,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

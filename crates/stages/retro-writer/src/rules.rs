@@ -65,12 +65,12 @@ impl Writer {
         let feedback = FeedbackSelection::select(rules.feedback.clone());
         let mutations = feedback.add_to_rule_batch(id, mutations);
         match review {
-            Some(DecidedReview { review, remarks, decided }) => {
+            Some(DecidedReview { review, remarks, decided, pipeline, reading }) => {
                 let tenant = rules.rule_scope.tenant.clone();
                 // The decision has already considered requests on other pull requests.
                 let batch = ReviewBatch { id, tenant, review, remarks, others: Vec::new() };
-                let facts =
-                    ReviewClosingFacts { batch, settled: SettledRemarks { decided, mutations }, rules };
+                let settled = SettledRemarks { decided, mutations };
+                let facts = ReviewClosingFacts { batch, settled, pipeline, reading, rules };
                 let closing = close_review(facts, embedder, self.clock.now());
                 ClosedRuleBatch {
                     feedback: feedback.settle(id.0, &closing.applied),

@@ -17,6 +17,7 @@ mod observations;
 mod real;
 mod relations;
 mod relevance;
+mod rule_model;
 mod rules;
 mod webhooks;
 

@@ -18,6 +18,7 @@ use generated_file::GeneratedFile;
 
 fn generate_all() -> Result<Vec<GeneratedFile>> {
     let mut files = policy::generate_policy_files()?;
+    files.extend(policy::generate_review_files()?);
     files.extend(config::generate_config_files()?);
     files.push(nats::generate_users_file()?);
     files.push(metrics::generate_metrics_page());

@@ -39,7 +39,7 @@ pub struct RemarkView {
     /// Standing of the author in the repository.
     #[schema(value_type = String)]
     pub standing: AuthorStanding,
-    /// Kind of remark: `rule`, `one_off`, `question`, `praise` or `noise`.
+    /// Kind of remark: `rule`, `one_off`, `question`, `praise`, `noise` or `preference`.
     #[schema(value_type = String)]
     pub kind: ReadingKind,
     /// Beginning of the text, at most 200 characters. The author of the text may be hostile.
@@ -145,7 +145,7 @@ struct RemarksQuery {
     /// Only remarks in this repository: `owner/name`, or `host/owner/name` for hosts other than github.com.
     #[param(value_type = Option<String>)]
     repo: Option<Repository>,
-    /// Only remarks of this kind: `rule`, `one_off`, `question`, `praise` or `noise`.
+    /// Only remarks of this kind: `rule`, `one_off`, `question`, `praise`, `noise` or `preference`.
     #[param(value_type = Option<String>)]
     kind: Option<ReadingKind>,
     /// Maximum number of entries [default: 100].

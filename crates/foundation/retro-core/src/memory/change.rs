@@ -107,7 +107,7 @@ pub struct Change {
     /// Epoch of the retrospective; `None` for a change made outside a retrospective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
-    /// Version of the pipeline of the retrospective in which the change was made; `None` if there is none.
+    /// Version of the pipeline of the retrospective or review in which the change was made; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pipeline: Option<PipelineHash>,
     /// Time of the change: the `as_of` of the retrospective or batch, or the writer's clock for other

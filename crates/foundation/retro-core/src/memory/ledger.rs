@@ -102,7 +102,7 @@ pub(crate) struct LedgerFacts {
     pub(crate) key: WorkflowKey,
     /// Retrospective that requests the mutations, with its epoch; `None` if a review or a run does.
     pub(crate) retrospective: Option<(RetrospectiveId, Epoch)>,
-    /// Version of the pipeline of the retrospective; `None` if there is none.
+    /// Version of the pipeline of the retrospective or review; `None` if there is none.
     pub(crate) pipeline: Option<PipelineHash>,
     /// Policy time of the batch, and the time of its changes.
     pub(crate) as_of: Timestamp,

@@ -4,11 +4,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::settle::{DecidedRemark, ReadRemark, ReviewBatch};
-use super::{ReadingFeature, ReadingKind, RemarkSupport, Screening};
+use super::{ModelReading, ReadingFeature, ReadingKind, RemarkSupport, ReviewReading, Screening};
 use crate::id::{RemarkKey, ReviewBatchId, ReviewKey, ReviewedPullRequest, Tenant, Workflow, WorkflowKey};
 use crate::memory::{
     AppliedBatch, Change, ChangeSummary, Memory, MemoryListing, MutationOutcome, list_memories,
 };
+use crate::pipeline::PipelineHashes;
 use crate::policy::Policy;
 use crate::remark::{AuthorStanding, Remark};
 
@@ -43,6 +44,13 @@ pub struct ReviewReport {
     pub policy: Policy,
     /// SHA-256 of the policy.
     pub policy_hash: String,
+    /// Version of the review pipeline under which the remarks were read, and of its prompts; `None` if a program that stored
+    /// none decided the review.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline: Option<PipelineHashes>,
+    /// How the remarks were read; `None` if a program that stored nothing about it decided the review.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reading: Option<ReviewReading>,
     /// Name of the embedder that measured similarity.
     pub embedder: String,
     /// Time when the review was closed, by the writer's clock.
@@ -79,6 +87,9 @@ pub struct ReportedRemark {
     /// Rule as phrased by the reader; `None` if the reader phrased none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// What a language model read in the remark; `None` if none read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelReading>,
     /// Changes made because of the remark; empty for most remarks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ChangeSummary>,
@@ -96,6 +107,8 @@ pub(crate) struct ReviewReportInputs<'a> {
     pub(crate) before: &'a [Memory],
     pub(crate) after: &'a [Memory],
     pub(crate) policy: Policy,
+    pub(crate) pipeline: Option<PipelineHashes>,
+    pub(crate) reading: Option<ReviewReading>,
     pub(crate) as_of: Timestamp,
     pub(crate) embedder: &'a str,
     pub(crate) closed_at: Timestamp,
@@ -120,6 +133,8 @@ impl ReviewReport {
             after: list_memories(inputs.after),
             policy_hash: inputs.policy.content_hash(),
             policy: inputs.policy,
+            pipeline: inputs.pipeline,
+            reading: inputs.reading,
             embedder: inputs.embedder.to_owned(),
             closed_at: inputs.closed_at,
         }
@@ -144,6 +159,7 @@ fn report_remark(read: &ReadRemark, decided: &DecidedRemark, applied: &AppliedBa
         screening: screening.clone(),
         certainty: decided.certainty,
         title: reading.rule.as_ref().map(|rule| rule.title.clone()),
+        model: reading.model.clone(),
         changes: outcome.map(|outcome| outcome.changes.clone()).unwrap_or_default(),
         reason: match remark.truncated {
             true => format!("{reason}; only the beginning of this long remark was read"),

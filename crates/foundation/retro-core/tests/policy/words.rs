@@ -64,7 +64,7 @@ fn words_for_people_are_not_the_stored_ones() {
     assert_eq!(WeightReason::ClosedUnmerged.as_str(), "closed unmerged");
     assert_eq!(WeightReason::Merged.as_str(), "merged");
     let kinds: Vec<_> = ReadingKind::ALL.iter().map(|kind| kind.as_str()).collect();
-    assert_eq!(kinds, ["rule", "one-off", "question", "praise", "noise"]);
+    assert_eq!(kinds, ["rule", "one-off", "question", "praise", "noise", "preference"]);
 }
 
 #[test]

@@ -79,6 +79,7 @@ pub(crate) fn rule_request(standing: AuthorStanding, pull_request: u64, id: u64,
         features: Vec::new(),
         rule: Some(rule),
         reason: "it says so".to_owned(),
+        model: None,
     };
     ReadRemark { remark, reading, support: RemarkSupport::default(), screening: Screening::default() }
 }
@@ -124,7 +125,11 @@ impl RuleStore {
         let ours = |change: &&Change| matches!(&change.cause, ChangeCause::Review { remark, .. } if causes.contains(remark));
         let rules = self.facts(ours, BTreeMap::new());
         let texts = CollectedTexts::new(rules.texts_to_compare(&settled.mutations));
-        let closing = close_review(ReviewClosingFacts { batch, settled, rules }, &texts, self.now());
+        let closing = close_review(
+            ReviewClosingFacts { batch, settled, pipeline: None, reading: None, rules },
+            &texts,
+            self.now(),
+        );
         self.store(&closing.applied);
         closing.report
     }
@@ -143,6 +148,7 @@ impl RuleStore {
             applied: applied.iter().map(|change| change.id).collect(),
             uses,
             feedback: Vec::new(),
+            pipeline: None,
         }
     }
 

@@ -87,6 +87,13 @@ macro_rules! conformance {
                 spending_is_summed_by_investigation_retrospective_and_day
                 calls_are_purged_with_the_journals
             }
+            review_calls {
+                due_reviews_have_one_holder
+                an_outdated_decision_ends_its_claim_and_keeps_its_calls
+                spending_on_reviews_is_summed_by_pull_request_and_day
+                calls_about_reviews_are_purged_with_the_journals
+                a_review_version_is_stored_with_the_first_review_under_it
+            }
             pipelines {
                 a_version_is_stored_with_the_first_retrospective_under_it
                 a_version_has_what_became_of_its_memories

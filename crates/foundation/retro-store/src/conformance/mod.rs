@@ -41,6 +41,7 @@ pub mod recall;
 pub mod replay;
 pub mod retention;
 pub mod review;
+pub mod review_calls;
 pub mod rule_additions;
 pub mod rules;
 pub mod sample;

@@ -1,7 +1,7 @@
 //! Checks the versions of the pipeline: stored when a retrospective opens under one, and never overwritten.
 
 use retro_core::attribution::Attribution;
-use retro_core::pipeline::{PipelineContents, PipelineVersion};
+use retro_core::pipeline::{PipelineContents, PipelineName, PipelineVersion};
 use serde_json::json;
 
 use super::Database;
@@ -30,39 +30,63 @@ pub async fn a_version_is_stored_with_the_first_retrospective_under_it(database:
     let scenario = scenario_under(database, "t", "{{ facts }} ä");
     let tenant = &scenario.key.tenant;
     scenario.count_runs(&["r1"]).await;
-    assert_eq!(database.one.list_pipelines(tenant, 10).await.expect("listing"), []);
+    assert_eq!(
+        database.one.list_pipelines(tenant, PipelineName::Retrospective, 10).await.expect("listing"),
+        []
+    );
     scenario.count_runs(&["r2"]).await;
     let opened = scenario.latest_retrospective().await;
     let expected = version("{{ facts }} ä");
     assert_eq!(opened.pipeline.as_ref(), Some(expected.hashes()));
     let hash = &expected.hashes().pipeline;
-    let stored = database.two.load_pipeline(tenant, hash).await.expect("reading");
+    let stored =
+        database.two.load_pipeline(tenant, PipelineName::Retrospective, hash).await.expect("reading");
     assert_eq!(stored.as_ref(), Some(expected.contents()));
-    let rows = database.two.list_pipelines(tenant, 10).await.expect("listing");
+    let rows = database.two.list_pipelines(tenant, PipelineName::Retrospective, 10).await.expect("listing");
     let [row] = &rows[..] else { panic!("{rows:?}") };
     assert_eq!(
         (&row.hash, &row.loaded_from[..], row.retrospective),
-        (hash, "/etc/retro/pipelines", opened.id)
+        (hash, "/etc/retro/pipelines", Some(opened.id))
     );
     assert_eq!((row.quality.retrospectives, row.quality.made), (0, 0), "it is still open");
     assert_eq!(
         database.one.find_pipelines(tenant, &hash.as_str()[..6]).await.expect("finding"),
-        vec![hash.clone()]
+        vec![(PipelineName::Retrospective, hash.clone())]
     );
-    assert_eq!(database.one.find_pipelines(tenant, "").await.expect("finding"), vec![hash.clone()]);
+    assert_eq!(
+        database.one.find_pipelines(tenant, "").await.expect("finding"),
+        vec![(PipelineName::Retrospective, hash.clone())]
+    );
     assert_eq!(database.one.find_pipelines(tenant, "zz").await.expect("finding"), []);
     let stranger = test_tenant("stranger");
-    assert_eq!(database.one.load_pipeline(&stranger, hash).await.expect("reading"), None);
+    assert_eq!(
+        database.one.load_pipeline(&stranger, PipelineName::Retrospective, hash).await.expect("reading"),
+        None
+    );
     assert_eq!(database.one.find_pipelines(&stranger, "").await.expect("finding"), []);
-    assert_eq!(database.one.list_pipelines(&stranger, 10).await.expect("listing"), []);
+    assert_eq!(
+        database.one.list_pipelines(&stranger, PipelineName::Retrospective, 10).await.expect("listing"),
+        []
+    );
     // Another workflow of the tenant opens under the same version, and one under another.
     for (workflow, prompt, versions) in [("v", "{{ facts }} ä", 1), ("u", "{{ facts }}", 2)] {
         let mut other = Scenario::new(&*database.one, "t", workflow);
         (other.policy.threshold_runs, other.policy.pipeline) = (1, Some(version(prompt)));
         other.count_runs(&[workflow]).await;
-        assert_eq!(database.one.list_pipelines(tenant, 10).await.expect("listing").len(), versions);
+        assert_eq!(
+            database
+                .one
+                .list_pipelines(tenant, PipelineName::Retrospective, 10)
+                .await
+                .expect("listing")
+                .len(),
+            versions
+        );
     }
-    assert_eq!(database.one.list_pipelines(tenant, 1).await.expect("listing").len(), 1);
+    assert_eq!(
+        database.one.list_pipelines(tenant, PipelineName::Retrospective, 1).await.expect("listing").len(),
+        1
+    );
 }
 
 /// Checks that a memory counts for the version under which it was made, and the report and its changes name it.
@@ -77,7 +101,7 @@ pub async fn a_version_has_what_became_of_its_memories(database: &Database) {
     assert!(
         report.changes.iter().all(|change| change.pipeline.as_ref() == Some(&expected.hashes().pipeline))
     );
-    let rows = database.two.list_pipelines(tenant, 10).await.expect("listing");
+    let rows = database.two.list_pipelines(tenant, PipelineName::Retrospective, 10).await.expect("listing");
     let quality = rows[0].quality;
     assert_eq!(
         (quality.retrospectives, quality.made, quality.confirmed, quality.active),

@@ -17,7 +17,7 @@ use retro_core::review::{
 use retro_core::similarity::{NgramEmbedder, ScopeChanged};
 
 use super::Database;
-use super::scenario::{test_tenant, time_at};
+use super::scenario::{review_pipeline, test_tenant, time_at};
 use crate::review::{
     DecidedReview, NewReviewBatch, PullRequestKey, ReviewEvent, ReviewEventKind, ReviewEventResult,
 };
@@ -143,13 +143,13 @@ pub async fn a_decision_about_an_older_revision_is_not_stored(database: &Databas
     let (revision, settled) = decide_review(store, "t").await;
     record_events(store, &[remark_event("t", "2", new_remark(2, "Looks good"), time_at(0))]).await;
     assert_eq!(
-        store.commit_review(&pull_request_key("t"), revision, Some(&settled)).await.expect("settling"),
+        store.commit_review(&pull_request_key("t"), revision, None, Some(&settled)).await.expect("settling"),
         CommitResult::AlreadyDone
     );
     let (revision, settled) = decide_review(store, "t").await;
     let of = pull_request_key("t");
-    let one = store.commit_review(&of, revision, Some(&settled));
-    let two = database.two.commit_review(&of, revision, Some(&settled));
+    let one = store.commit_review(&of, revision, None, Some(&settled));
+    let two = database.two.commit_review(&of, revision, None, Some(&settled));
     let (one, two) = join(one, two).await;
     let both = [one.expect("settling"), two.expect("settling")];
     assert_eq!(both.iter().filter(|step| **step == CommitResult::Done).count(), 1, "{both:?}");
@@ -313,7 +313,7 @@ pub(super) fn pull_request(repo: &str, number: u64) -> ReviewedPullRequest {
     ReviewedPullRequest { repo: Repository::new(repo).expect("a valid name"), number }
 }
 
-fn pull_request_key(of: &str) -> PullRequestKey {
+pub(super) fn pull_request_key(of: &str) -> PullRequestKey {
     PullRequestKey { tenant: test_tenant(of), pull_request: pull_request("acme/shop", 7) }
 }
 
@@ -369,7 +369,7 @@ async fn load_reviews(store: &dyn Store, of: &str) -> crate::review::PullRequest
 }
 
 /// Decides as the reviewer does, but classifies only one particular sentence as a rule.
-async fn decide_review(store: &dyn Store, of: &str) -> (u64, NewReviewBatch) {
+pub(super) async fn decide_review(store: &dyn Store, of: &str) -> (u64, NewReviewBatch) {
     let known = load_reviews(store, of).await;
     let review = ReviewKey { pull_request: pull_request_key(of).pull_request, review: None };
     let round = known.rounds + 1;
@@ -382,8 +382,8 @@ async fn decide_review(store: &dyn Store, of: &str) -> (u64, NewReviewBatch) {
             path: None,
         });
         let kind = if is_rule { ReadingKind::Rule } else { ReadingKind::Noise };
-        let reading =
-            RemarkReading { kind, certainty: 900, features: Vec::new(), rule, reason: "because".to_owned() };
+        let (features, reason) = (Vec::new(), "because".to_owned());
+        let reading = RemarkReading { kind, certainty: 900, features, rule, reason, model: None };
         let support = RemarkSupport { thumbs_up, ..RemarkSupport::default() };
         ReadRemark { remark, reading, support, screening: Screening::default() }
     });
@@ -406,10 +406,17 @@ async fn decide_review(store: &dyn Store, of: &str) -> (u64, NewReviewBatch) {
         round,
         as_of: time_at(10),
         policy,
+        pipeline: review_pipeline(),
         requests: requests.collect(),
         message: Notice::RulesDue { batch: batch.id }.into_message(&rule_scope),
         rule_scope,
-        review: DecidedReview { review: batch.review, remarks: batch.remarks, decided },
+        review: DecidedReview {
+            review: batch.review,
+            remarks: batch.remarks,
+            decided,
+            pipeline: Some(review_pipeline().hashes().clone()),
+            reading: None,
+        },
         mutations,
     };
     (known.revision, settled)
@@ -417,7 +424,8 @@ async fn decide_review(store: &dyn Store, of: &str) -> (u64, NewReviewBatch) {
 
 pub(super) async fn commit_review_now(store: &dyn Store, of: &str) -> ReviewBatchId {
     let (revision, settled) = decide_review(store, of).await;
-    let step = store.commit_review(&pull_request_key(of), revision, Some(&settled)).await.expect("settling");
+    let step =
+        store.commit_review(&pull_request_key(of), revision, None, Some(&settled)).await.expect("settling");
     assert_eq!(step, CommitResult::Done);
     settled.id
 }
@@ -425,10 +433,11 @@ pub(super) async fn commit_review_now(store: &dyn Store, of: &str) -> ReviewBatc
 pub(super) async fn close_rule_batch(store: &dyn Store, of: &str, id: ReviewBatchId) -> CommitResult {
     let decide = |facts: RuleBatchFacts| {
         let RuleBatchFacts { id: batch, review, mutations, rules } = facts;
-        let DecidedReview { review, remarks, decided } = review.expect("it is of reviews");
+        let DecidedReview { review, remarks, decided, pipeline, reading } = review.expect("it is of reviews");
         let tenant = rules.rule_scope.tenant.clone();
         let batch = ReviewBatch { id: batch, tenant, review, remarks, others: Vec::new() };
-        let facts = ReviewClosingFacts { batch, settled: SettledRemarks { decided, mutations }, rules };
+        let settled = SettledRemarks { decided, mutations };
+        let facts = ReviewClosingFacts { batch, settled, pipeline, reading, rules };
         let closing = close_review(facts, &NgramEmbedder, time_at(20));
         let report = Some(closing.report);
         Ok(ClosedRuleBatch {

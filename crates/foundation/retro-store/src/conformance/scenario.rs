@@ -11,6 +11,7 @@ use retro_core::investigate::{NextStage, decide_next_stage};
 use retro_core::learn::{ClosedRetrospective, ClosingFacts, build_batch, close_retrospective};
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::message::{Message, Notice};
+use retro_core::pipeline::{PipelineContents, PipelineVersion};
 use retro_core::policy::Policy;
 use retro_core::report::InvestigationTiming;
 use retro_core::retrospective::{
@@ -326,4 +327,11 @@ pub(super) fn empty_result() -> InvestigationResult {
 /// Creates the result of a failed investigation.
 pub(super) fn failed_result() -> InvestigationResult {
     InvestigationResult::Failed { reason: "the tests want it so".to_owned() }
+}
+
+/// Returns the version of the review pipeline under which the cases decide.
+pub(super) fn review_pipeline() -> PipelineVersion {
+    let prompts = [("remarks.md".to_owned(), "{{ remarks }} ä".to_owned())].into();
+    let contents = PipelineContents { prompts, ..PipelineContents::default() };
+    PipelineVersion::new(contents, "/etc/retro/pipelines")
 }

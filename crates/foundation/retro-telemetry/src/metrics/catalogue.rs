@@ -170,6 +170,11 @@ instruments! {
     /// Investigations for which a language model is configured: with the model, or by the heuristics alone because it was
     /// unavailable or over_budget, or because its prompt could not be rendered (prompt_broken).
     MODEL_INVESTIGATIONS: Counter["retro.outcome"] = "retro.model.investigations", "{investigation}";
+    /// Decisions about reviews for which a language model is configured: with the model for all remarks that it may read, or by
+    /// the heuristics at least in part, because the model was unavailable, over_budget, too_slow or gave no answer that can be
+    /// used (invalid), because its prompt could not be rendered (prompt_broken), because there were too_many remarks, or because
+    /// there was nothing_to_read.
+    MODEL_REVIEWS: Counter["retro.outcome"] = "retro.model.reviews", "{review}";
 
     /// GitHub webhooks by outcome: accepted, ping, ignored (an unused event or action), incomplete (a required
     /// field is missing or has another shape), unmapped (the repository belongs to no tenant), unsigned, refused

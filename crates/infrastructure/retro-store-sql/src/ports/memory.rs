@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use retro_core::id::{ChangeId, MemoryId, Tenant, WorkflowKey};
 use retro_core::memory::{Change, Memory, Tombstone};
+use retro_core::pipeline::PipelineHash;
 use retro_store::Result;
 
 use super::dialect::{
@@ -116,11 +117,12 @@ pub(crate) async fn append_changes(
     changes: &[Change],
 ) -> Result<()> {
     const APPEND: &str = concat!(
-        "INSERT INTO changes (tenant, id, workflow, memory, kind, cause, cause_id, retrospective, change)
-         SELECT $1, id, $2, memory, kind, cause, cause_id, retrospective, change FROM ",
+        "INSERT INTO changes (tenant, id, workflow, memory, kind, cause, cause_id, retrospective, review_pipeline,
+             change)
+         SELECT $1, id, $2, memory, kind, cause, cause_id, retrospective, review_pipeline, change FROM ",
         rows_table!(
             "new", "$3" "id", "$4" "memory", "$5" "kind", "$6" "cause", "$7" "cause_id",
-            "$8" "retrospective", "$9" "change"
+            "$8" "retrospective", "$9" "review_pipeline", "$10" "change"
         ),
         " ORDER BY place"
     );
@@ -136,6 +138,8 @@ pub(crate) async fn append_changes(
         cause_columns(&change.cause).0,
         storable_text(&cause_columns(&change.cause).1).to_string(),
         change.retrospective.map(|id| id.to_string()),
+        // Versions of the other pipeline are found by their retrospectives.
+        change.pipeline.as_ref().filter(|_| change.retrospective.is_none()).map(PipelineHash::to_string),
         to_json(change),
     ]);
     let done = query.execute(connection).await.on_table("changes")?;

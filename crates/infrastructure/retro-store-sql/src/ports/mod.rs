@@ -51,6 +51,7 @@ mod retention;
 mod retrospective;
 mod reverts;
 mod review;
+mod review_calls;
 mod rule_additions;
 mod rules;
 mod run;

@@ -40,12 +40,7 @@ impl ModelCallStore for Store {
             now_ms!(),
             ")"
         );
-        let (outcome, answer, problem) = match &call.result {
-            ModelCallResult::Answered(answer) => ("answered", Some(answer.to_string()), None),
-            ModelCallResult::Failed { kind, problem } => {
-                (kind.as_str(), None, Some(storable_text(problem).to_string()))
-            }
-        };
+        let (outcome, answer, problem) = result_columns(call);
         let TokenUsage { input_tokens, cached_tokens, output_tokens } = call.usage;
         let mut transaction = self.begin_write().await?;
         hold_claim(&mut transaction, claim).await?;
@@ -73,13 +68,6 @@ impl ModelCallStore for Store {
                 CAST(coalesce(sum(input_tokens + output_tokens), 0) AS BIGINT),
                 CAST(coalesce(sum(cost_micro_usd), 0) AS BIGINT)
             FROM model_calls WHERE tenant = $1 AND retrospective = $2";
-        const OF_DAY: &str = concat!(
-            "SELECT CAST(coalesce(sum(input_tokens + output_tokens), 0) AS BIGINT),
-                 CAST(coalesce(sum(cost_micro_usd), 0) AS BIGINT)
-             FROM model_calls WHERE written_ms >= ",
-            now_ms!(),
-            " / 86400000 * 86400000"
-        );
         let id = claim.retrospective.id;
         let own: (i64, i64, i64, i64) = sqlx::query_as(OF_RETROSPECTIVE)
             .bind(claim.retrospective.key.tenant.as_str())
@@ -88,8 +76,6 @@ impl ModelCallStore for Store {
             .fetch_one(self.reader())
             .await
             .on_table("model_calls")?;
-        let day: (i64, i64) =
-            sqlx::query_as(OF_DAY).fetch_one(self.reader()).await.on_table("model_calls")?;
         let place = at("model_calls", id);
         let spending = |tokens: i64, cost: i64| -> Result<Spending> {
             Ok(Spending { tokens: place.parse_unsigned(tokens)?, micro_usd: place.parse_unsigned(cost)? })
@@ -97,7 +83,39 @@ impl ModelCallStore for Store {
         Ok(ModelSpending {
             investigation: spending(own.0, own.1)?,
             retrospective: spending(own.2, own.3)?,
-            day: spending(day.0, day.1)?,
+            day: self.load_day_spending().await?,
         })
+    }
+}
+
+impl Store {
+    /// Sums what calls about runs and about reviews have cost since midnight UTC, by the database's clock, of all tenants.
+    pub(crate) async fn load_day_spending(&self) -> Result<Spending> {
+        const OF_DAY: &str = concat!(
+            "SELECT CAST(coalesce(sum(tokens), 0) AS BIGINT), CAST(coalesce(sum(cost), 0) AS BIGINT) FROM (
+                 SELECT input_tokens + output_tokens AS tokens, cost_micro_usd AS cost FROM model_calls
+                 WHERE written_ms >= ",
+            now_ms!(),
+            " / 86400000 * 86400000
+                 UNION ALL
+                 SELECT input_tokens + output_tokens AS tokens, cost_micro_usd AS cost FROM review_calls
+                 WHERE written_ms >= ",
+            now_ms!(),
+            " / 86400000 * 86400000) AS calls"
+        );
+        let (tokens, cost): (i64, i64) =
+            sqlx::query_as(OF_DAY).fetch_one(self.reader()).await.on_table("model_calls")?;
+        let place = at("model_calls", "the day");
+        Ok(Spending { tokens: place.parse_unsigned(tokens)?, micro_usd: place.parse_unsigned(cost)? })
+    }
+}
+
+/// Columns of a call that depend on what came of it: its outcome, its answer and its problem.
+pub(crate) fn result_columns(call: &ModelCall) -> (&'static str, Option<String>, Option<String>) {
+    match &call.result {
+        ModelCallResult::Answered(answer) => ("answered", Some(answer.to_string()), None),
+        ModelCallResult::Failed { kind, problem } => {
+            (kind.as_str(), None, Some(storable_text(problem).to_string()))
+        }
     }
 }

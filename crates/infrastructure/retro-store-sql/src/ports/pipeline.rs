@@ -5,10 +5,10 @@ use futures::TryStreamExt as _;
 use retro_core::attribution::Attribution;
 use retro_core::id::Tenant;
 use retro_core::memory::Change;
-use retro_core::pipeline::{PipelineContents, PipelineHash};
+use retro_core::pipeline::{PipelineContents, PipelineHash, PipelineName};
 use retro_core::pipeline_quality::PipelineQuality;
 use retro_core::retrospective::Retrospective;
-use retro_store::{PipelineRevert, PipelineStore, PipelineVersionRow, Result};
+use retro_store::{NewReviewBatch, PipelineRevert, PipelineStore, PipelineVersionRow, Result};
 
 use super::audit::commit_audit;
 use super::dialect::{Connection, OnTable, Store, now_ms, storable_text};
@@ -17,35 +17,64 @@ use crate::{at, format_policy_time, to_json};
 
 #[async_trait]
 impl PipelineStore for Store {
-    async fn load_pipeline(&self, tenant: &Tenant, hash: &PipelineHash) -> Result<Option<PipelineContents>> {
+    async fn load_pipeline(
+        &self,
+        tenant: &Tenant,
+        pipeline: PipelineName,
+        hash: &PipelineHash,
+    ) -> Result<Option<PipelineContents>> {
         const LOAD: &str = "SELECT contents FROM pipeline_versions WHERE tenant = $1 AND hash = $2";
-        let stored: Option<String> = sqlx::query_scalar(LOAD)
+        const LOAD_REVIEW: &str =
+            "SELECT contents FROM review_pipeline_versions WHERE tenant = $1 AND hash = $2";
+        let sql = match pipeline {
+            PipelineName::Retrospective => LOAD,
+            PipelineName::Review => LOAD_REVIEW,
+        };
+        let stored: Option<String> = sqlx::query_scalar(sql)
             .bind(tenant.as_str())
             .bind(hash.as_str())
             .fetch_optional(self.reader())
             .await
-            .on_table("pipeline_versions")?;
-        stored.map(|text| at("pipeline_versions.contents", hash).parse_json(&text)).transpose()
+            .on_table(table_of(pipeline))?;
+        stored.map(|text| at(table_of(pipeline), hash).parse_json(&text)).transpose()
     }
 
-    async fn find_pipelines(&self, tenant: &Tenant, digits: &str) -> Result<Vec<PipelineHash>> {
+    async fn find_pipelines(
+        &self,
+        tenant: &Tenant,
+        digits: &str,
+    ) -> Result<Vec<(PipelineName, PipelineHash)>> {
         const FIND: &str = "
             SELECT hash FROM pipeline_versions WHERE tenant = $1 AND hash >= $2 AND hash < $3 ORDER BY hash LIMIT 2";
-        // A hash has no letter beyond `f`.
-        let found: Vec<String> = sqlx::query_scalar(FIND)
-            .bind(tenant.as_str())
-            .bind(storable_text(digits).to_string())
-            .bind(format!("{}g", storable_text(digits)))
-            .fetch_all(self.reader())
-            .await
-            .on_table("pipeline_versions")?;
-        found.iter().map(|hash| at("pipeline_versions", hash).parse(hash)).collect()
+        const FIND_REVIEW: &str = "
+            SELECT hash FROM review_pipeline_versions
+            WHERE tenant = $1 AND hash >= $2 AND hash < $3 ORDER BY hash LIMIT 2";
+        let mut found = Vec::new();
+        for (pipeline, sql) in [(PipelineName::Retrospective, FIND), (PipelineName::Review, FIND_REVIEW)] {
+            // A hash has no letter beyond `f`.
+            let hashes: Vec<String> = sqlx::query_scalar(sql)
+                .bind(tenant.as_str())
+                .bind(storable_text(digits).to_string())
+                .bind(format!("{}g", storable_text(digits)))
+                .fetch_all(self.reader())
+                .await
+                .on_table(table_of(pipeline))?;
+            for hash in &hashes {
+                found.push((pipeline, at(table_of(pipeline), hash).parse(hash)?));
+            }
+        }
+        Ok(found)
     }
 
-    async fn list_pipelines(&self, tenant: &Tenant, limit: u32) -> Result<Vec<PipelineVersionRow>> {
+    async fn list_pipelines(
+        &self,
+        tenant: &Tenant,
+        pipeline: PipelineName,
+        limit: u32,
+    ) -> Result<Vec<PipelineVersionRow>> {
         const LOAD: &str = "
             SELECT /* reads all: few, as people write them */ version.hash, version.prompts, version.loaded_from,
-                version.retrospective, version.workflow, version.first_seen_ms,
+                version.retrospective AS first, version.workflow, version.first_seen_ms,
                 (SELECT count(*) FROM retrospectives AS one WHERE one.tenant = version.tenant
                     AND one.pipeline = version.hash AND one.state = 'closed') AS closed,
                 (SELECT count(*) FROM retrospectives AS one WHERE one.tenant = version.tenant
@@ -56,16 +85,32 @@ impl PipelineStore for Store {
                     WHERE one.tenant = version.tenant AND one.pipeline = version.hash) AS cost_usd
             FROM pipeline_versions AS version WHERE version.tenant = $1
             ORDER BY version.first_seen_ms DESC, version.hash LIMIT $2";
-        let rows: Vec<PipelineVersionRecord> = sqlx::query_as(LOAD)
+        const LOAD_REVIEW: &str = "
+            SELECT /* reads all: few, as people write them */ version.hash, version.prompts, version.loaded_from,
+                version.batch AS first, version.workflow, version.first_seen_ms,
+                (SELECT count(*) FROM rule_batches AS one WHERE one.tenant = version.tenant
+                    AND one.pipeline = version.hash AND one.state = 'closed') AS closed,
+                CAST(0 AS BIGINT) AS failed,
+                (SELECT coalesce(sum(calls.cost_micro_usd), 0) / 1000000.0 FROM rule_batches AS one
+                    JOIN review_calls AS calls ON calls.tenant = one.tenant AND calls.repo = one.repo
+                        AND calls.number = one.number AND calls.round = one.round
+                    WHERE one.tenant = version.tenant AND one.pipeline = version.hash) AS cost_usd
+            FROM review_pipeline_versions AS version WHERE version.tenant = $1
+            ORDER BY version.first_seen_ms DESC, version.hash LIMIT $2";
+        let sql = match pipeline {
+            PipelineName::Retrospective => LOAD,
+            PipelineName::Review => LOAD_REVIEW,
+        };
+        let rows: Vec<PipelineVersionRecord> = sqlx::query_as(sql)
             .bind(tenant.as_str())
             .bind(i64::from(limit))
             .fetch_all(self.reader())
             .await
-            .on_table("pipeline_versions")?;
+            .on_table(table_of(pipeline))?;
         let mut versions = Vec::with_capacity(rows.len());
         for row in &rows {
-            let mut version = row.to_version_row()?;
-            self.add_memories(tenant, &version.hash, &mut version.quality).await?;
+            let mut version = row.to_version_row(pipeline)?;
+            self.add_memories(tenant, pipeline, &version.hash, &mut version.quality).await?;
             versions.push(version);
         }
         Ok(versions)
@@ -113,10 +158,11 @@ impl PipelineStore for Store {
 }
 
 impl Store {
-    /// Adds the memories that the retrospectives of a version made to its quality, one memory at a time.
+    /// Adds the memories that the retrospectives or reviews of a version made to its quality, one memory at a time.
     async fn add_memories(
         &self,
         tenant: &Tenant,
+        pipeline: PipelineName,
         hash: &PipelineHash,
         quality: &mut PipelineQuality,
     ) -> Result<()> {
@@ -127,7 +173,17 @@ impl Store {
             JOIN changes AS change ON change.tenant = made.tenant AND change.memory = made.memory
             WHERE one.tenant = $1 AND one.pipeline = $2
             ORDER BY change.memory, change.sequence";
-        let mut rows = sqlx::query_as(LOAD).bind(tenant.as_str()).bind(hash.as_str()).fetch(self.reader());
+        const LOAD_REVIEW: &str = "
+            SELECT change.memory, change.change
+            FROM changes AS made
+            JOIN changes AS change ON change.tenant = made.tenant AND change.memory = made.memory
+            WHERE made.tenant = $1 AND made.review_pipeline = $2 AND made.kind = 'created'
+            ORDER BY change.memory, change.sequence";
+        let sql = match pipeline {
+            PipelineName::Retrospective => LOAD,
+            PipelineName::Review => LOAD_REVIEW,
+        };
+        let mut rows = sqlx::query_as(sql).bind(tenant.as_str()).bind(hash.as_str()).fetch(self.reader());
         let (mut memory, mut changes): (String, Vec<Change>) = (String::new(), Vec::new());
         while let Some((of, change)) = rows.try_next().await.on_table("changes")? {
             let (of, change): (String, String) = (of, change);
@@ -140,6 +196,13 @@ impl Store {
         }
         add_memory(quality, &changes);
         Ok(())
+    }
+}
+
+const fn table_of(pipeline: PipelineName) -> &'static str {
+    match pipeline {
+        PipelineName::Retrospective => "pipeline_versions",
+        PipelineName::Review => "review_pipeline_versions",
     }
 }
 
@@ -184,5 +247,43 @@ pub(crate) async fn record_versions(connection: &mut Connection, opened: &[&Retr
             .await
             .on_table("pipeline_versions")?;
     }
+    Ok(())
+}
+
+/// Records the version under which a review is decided, if it is new to its tenant.
+pub(crate) async fn record_review_version(
+    connection: &mut Connection,
+    decided: &NewReviewBatch,
+) -> Result<()> {
+    const FIND: &str = "SELECT 1 FROM review_pipeline_versions WHERE tenant = $1 AND hash = $2";
+    const ADD: &str = concat!(
+        "INSERT INTO review_pipeline_versions (tenant, hash, prompts, contents, loaded_from, batch, workflow,
+             first_seen_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, ",
+        now_ms!(),
+        ") ON CONFLICT (tenant, hash) DO NOTHING"
+    );
+    let (tenant, hashes) = (decided.rule_scope.tenant.as_str(), decided.pipeline.hashes());
+    // Nearly always known, and then the contents need not be sent.
+    let known: Option<i32> = sqlx::query_scalar(FIND)
+        .bind(tenant)
+        .bind(hashes.pipeline.as_str())
+        .fetch_optional(&mut *connection)
+        .await
+        .on_table("review_pipeline_versions")?;
+    if known.is_some() {
+        return Ok(());
+    }
+    sqlx::query(ADD)
+        .bind(tenant)
+        .bind(hashes.pipeline.as_str())
+        .bind(hashes.prompts.as_str())
+        .bind(to_json(decided.pipeline.contents()))
+        .bind(storable_text(decided.pipeline.loaded_from()).to_string())
+        .bind(decided.id.to_string())
+        .bind(decided.rule_scope.workflow.as_str())
+        .execute(connection)
+        .await
+        .on_table("review_pipeline_versions")?;
     Ok(())
 }

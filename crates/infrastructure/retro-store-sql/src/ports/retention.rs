@@ -349,12 +349,26 @@ async fn purge_journals(connection: &mut Connection, age_s: i64, limit: i64) -> 
         skip_locked!("one"),
         ")"
     );
+    // A decision that is due may still need the answers.
+    const REVIEW_CALLS: &str = concat!(
+        "DELETE FROM review_calls WHERE (tenant, repo, number, position) IN (
+            SELECT one.tenant, one.repo, one.number, one.position FROM review_calls AS one
+            JOIN reviews ON reviews.tenant = one.tenant AND reviews.repo = one.repo AND reviews.number = one.number
+            WHERE one.written_ms <= ",
+        cutoff!(),
+        " AND reviews.due_ms IS NULL
+            ORDER BY one.written_ms LIMIT $2",
+        skip_locked!("one"),
+        ")"
+    );
     let journals = delete_rows(connection, "journal", JOURNALS, age_s, limit).await?;
     let left = limit.saturating_sub_unsigned(journals);
     let batches = delete_rows(connection, "mutation_batches", BATCHES, age_s, left).await?;
     let left = left.saturating_sub_unsigned(batches);
     let calls = delete_rows(connection, "model_calls", CALLS, age_s, left).await?;
-    Ok(purged_rows(journals + batches + calls, limit))
+    let left = left.saturating_sub_unsigned(calls);
+    let review_calls = delete_rows(connection, "review_calls", REVIEW_CALLS, age_s, left).await?;
+    Ok(purged_rows(journals + batches + calls + review_calls, limit))
 }
 
 async fn purge_messages(connection: &mut Connection, age_s: i64, limit: i64) -> Result<PurgeResult> {

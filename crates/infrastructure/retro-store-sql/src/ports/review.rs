@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::id::{EventKey, RemarkKey};
+use retro_core::model_use::ReviewSpending;
 use retro_core::remark::Remark;
 use retro_core::retention::SeenContent;
 use retro_core::review::{OtherRequest, REMARKS_MAX};
@@ -11,7 +12,7 @@ use retro_store::review::{
     NewReviewBatch, OTHER_REQUESTS_MAX, PullRequestKey, PullRequestReviews, ReviewEvent, ReviewEventKind,
     ReviewEventResult, ReviewerStore,
 };
-use retro_store::{CommitResult, Result};
+use retro_store::{CommitResult, ModelCall, Result, ReviewCall, ReviewClaim};
 
 use super::count::seen_events;
 use super::dialect::{
@@ -21,6 +22,8 @@ use super::dialect::{
 use super::memory::list_living_and_named;
 use super::open::commit;
 use super::outbox;
+use super::pipeline::record_review_version;
+use super::review_calls::end_claim;
 use crate::rows::review::{
     CONSUMER, classify_repeated_event, collected_from_rows, pull_request_key_from_row,
 };
@@ -55,7 +58,9 @@ impl ReviewerStore for Store {
         const DUE: &str = concat!(
             "SELECT tenant, repo, number FROM reviews WHERE due_ms IS NOT NULL AND due_ms <= ",
             now_ms!(),
-            " ORDER BY due_ms, tenant, repo, number LIMIT $1"
+            " AND (claimed_until_ms IS NULL OR claimed_until_ms <= ",
+            now_ms!(),
+            ") ORDER BY due_ms, tenant, repo, number LIMIT $1"
         );
         let rows: Vec<(String, String, i64)> =
             sqlx::query_as(DUE).bind(i64::from(limit)).fetch_all(self.reader()).await.on_table("reviews")?;
@@ -123,6 +128,7 @@ impl ReviewerStore for Store {
         &self,
         key: &PullRequestKey,
         revision: u64,
+        claim: Option<&ReviewClaim>,
         settled: Option<&NewReviewBatch>,
     ) -> Result<CommitResult> {
         // Matches only the decided revision: a newer event must leave the pull request due.
@@ -139,16 +145,39 @@ impl ReviewerStore for Store {
             .execute(&mut *transaction)
             .await
             .on_table("reviews")?;
-        if done.rows_affected() == 0 {
-            return Ok(CommitResult::AlreadyDone);
-        }
-        if let Some(settled) = settled {
+        let is_decided = done.rows_affected() > 0;
+        if let Some(settled) = settled.filter(|_| is_decided) {
             set_requests(&mut transaction, key, &settled.requests).await?;
             store_batch(&mut transaction, key, settled).await?;
+            record_review_version(&mut transaction, settled).await?;
             outbox::enqueue_messages(&mut transaction, std::iter::once(&settled.message)).await?;
         }
+        // A newer event made it due again: the next sweep need not wait for the end of the claim.
+        if let Some(claim) = claim {
+            end_claim(&mut transaction, claim).await?;
+        }
         commit(transaction, Label::ReviewCommit).await?;
-        Ok(CommitResult::Done)
+        Ok(if is_decided { CommitResult::Done } else { CommitResult::AlreadyDone })
+    }
+
+    async fn claim_reviews(&self, key: &PullRequestKey, lease_s: u64) -> Result<Option<ReviewClaim>> {
+        self.claim_due_reviews(key, lease_s).await
+    }
+
+    async fn extend_review_claim(&self, claim: &ReviewClaim, lease_s: u64) -> Result<()> {
+        self.renew_review_claim(claim, lease_s).await
+    }
+
+    async fn list_review_calls(&self, key: &PullRequestKey) -> Result<Vec<ReviewCall>> {
+        self.load_review_calls(key).await
+    }
+
+    async fn append_review_call(&self, claim: &ReviewClaim, call: &ModelCall) -> Result<()> {
+        self.insert_review_call(claim, call).await
+    }
+
+    async fn load_review_spending(&self, key: &PullRequestKey) -> Result<ReviewSpending> {
+        self.sum_review_spending(key).await
     }
 }
 
@@ -372,9 +401,9 @@ async fn store_batch(
     settled: &NewReviewBatch,
 ) -> Result<()> {
     const STORE: &str = concat!(
-        "INSERT INTO rule_batches (tenant, id, workflow, repo, number, round, as_of, policy, review, mutations, state,
-             settled_ms)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'settling', ",
+        "INSERT INTO rule_batches (tenant, id, workflow, repo, number, round, as_of, policy, review, mutations, pipeline,
+             state, settled_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'settling', ",
         now_ms!(),
         ")"
     );
@@ -389,6 +418,7 @@ async fn store_batch(
         .bind(to_json(&settled.policy))
         .bind(to_json(&settled.review))
         .bind(to_json(&settled.mutations))
+        .bind(settled.pipeline.hashes().pipeline.as_str())
         .execute(connection)
         .await
         .on_table("rule_batches")?;

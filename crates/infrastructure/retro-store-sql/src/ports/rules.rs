@@ -70,7 +70,19 @@ pub(crate) async fn load_batch_facts(
         BTreeMap::new()
     };
     let RuleBatch { repo, rule_scope, as_of, policy, review, mutations, .. } = batch;
-    let rules = RuleFacts { repo, rule_scope, as_of, policy, memories, tombstones, applied, uses, feedback };
+    let pipeline = review.as_ref().and_then(|review| Some(review.pipeline.as_ref()?.pipeline.clone()));
+    let rules = RuleFacts {
+        repo,
+        rule_scope,
+        as_of,
+        policy,
+        memories,
+        tombstones,
+        applied,
+        uses,
+        feedback,
+        pipeline,
+    };
     Ok(RuleBatchFacts { id, review, mutations, rules })
 }
 

@@ -24,8 +24,9 @@ pub(crate) fn check_not_fenced(claim: &Claim, rows: u64) -> Result<()> {
 }
 
 /// Creates the error for a write under a claim that is no longer valid.
-pub(crate) const fn fenced_error(claim: &Claim) -> StoreError {
-    StoreError::Fenced { retrospective: claim.retrospective.id, number: claim.number }
+pub(crate) fn fenced_error(claim: &Claim) -> StoreError {
+    let work = format!("investigation {} of retrospective {}", claim.number, claim.retrospective.id);
+    StoreError::Fenced { work }
 }
 
 /// Returns the ordinal at a 0-based position of the sample's shuffled order.

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use retro_config::{Config, Pipeline};
-use retro_core::pipeline::{PipelineContents, PipelineHash};
+use retro_core::pipeline::{PipelineContents, PipelineHash, PipelineName};
 use retro_core::pipeline_quality::PipelineQuality;
 use retro_operator::describe_pipeline_quality;
 use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::versions;
+use super::versions::{self, StoredVersion};
 use crate::cli::DiffArgs;
 use crate::commands::command_context::CommandContext;
 use crate::exit::Exit;
@@ -22,6 +22,7 @@ const CONTEXT_LINES: usize = 2;
 
 /// A version to compare, with a name for people.
 struct Side {
+    pipeline: PipelineName,
     name: String,
     hash: PipelineHash,
     contents: PipelineContents,
@@ -31,6 +32,7 @@ struct Side {
 /// Differences between two versions of a pipeline.
 #[derive(Debug, Serialize)]
 struct Difference {
+    pipeline: PipelineName,
     from: String,
     to: String,
     from_hash: PipelineHash,
@@ -51,23 +53,44 @@ pub(super) async fn print_difference(
     args: &DiffArgs,
 ) -> anyhow::Result<Exit> {
     let folder = args.folder.as_deref().or(config.pipelines.as_deref());
-    let mut to = read_side(folder)?;
-    let mut from = match &args.other {
-        None => read_side(None)?,
-        Some(other) if Path::new(other).is_dir() => read_side(Some(Path::new(other)))?,
-        Some(digits) => load_side(context, config, digits).await?,
-    };
-    add_quality(context, config, [&mut from, &mut to]).await?;
-    let difference = compare(&from, &to);
-    output::print_data(context.output, &difference, || render(&difference))?;
+    let mut pairs: Vec<[Side; 2]> = Vec::new();
+    match &args.other {
+        // A stored version is one of one pipeline.
+        Some(digits) if !Path::new(digits).is_dir() => {
+            let from = load_side(context, config, digits).await?;
+            let to = read_side(folder, from.pipeline)?;
+            pairs.push([from, to]);
+        }
+        other => {
+            let other = other.as_deref().map(Path::new);
+            for pipeline in PipelineName::ALL.iter().copied() {
+                pairs.push([read_side(other, pipeline)?, read_side(folder, pipeline)?]);
+            }
+        }
+    }
+    let mut differences = Vec::new();
+    for [from, to] in &mut pairs {
+        add_quality(context, config, [&mut *from, &mut *to]).await?;
+        differences.push(compare(from, to));
+    }
+    // The pipeline of retrospectives comes first, as it was alone before there were others.
+    let mut data = serde_json::to_value(&differences[0])?;
+    if let [_, review] = &differences[..] {
+        data["review"] = serde_json::to_value(review)?;
+    }
+    output::print_data(context.output, &data, || {
+        differences.iter().map(render).collect::<Vec<_>>().join("\n\n")
+    })?;
     Ok(Exit::Done)
 }
 
-fn read_side(folder: Option<&Path>) -> anyhow::Result<Side> {
-    let pipeline = Pipeline::read_folder(folder)?;
-    let name = folder.map_or_else(|| "the built-in pipeline".to_owned(), |path| path.display().to_string());
-    let version = pipeline.version();
+fn read_side(folder: Option<&Path>, pipeline: PipelineName) -> anyhow::Result<Side> {
+    let pipelines = Pipeline::read_folder(folder)?;
+    let built_in = || format!("the built-in {pipeline} pipeline");
+    let name = folder.map_or_else(built_in, |path| path.join(pipeline.as_str()).display().to_string());
+    let version = pipelines.version_of(pipeline);
     Ok(Side {
+        pipeline,
         name,
         hash: version.hashes().pipeline.clone(),
         contents: version.contents().clone(),
@@ -78,8 +101,9 @@ fn read_side(folder: Option<&Path>) -> anyhow::Result<Side> {
 /// Loads a stored version by the first digits of its hash.
 async fn load_side(context: &CommandContext<'_>, config: &Config, digits: &str) -> anyhow::Result<Side> {
     let stored = store::open_store(config).await?;
-    let (hash, contents) = versions::load_version(&*stored, context.tenant, digits).await?;
-    Ok(Side { name: format!("version {}", hash.short()), hash, contents, quality: None })
+    let StoredVersion { pipeline, hash, contents } =
+        versions::load_version(&*stored, context.tenant, digits).await?;
+    Ok(Side { pipeline, name: format!("version {}", hash.short()), hash, contents, quality: None })
 }
 
 /// Adds what became of the memories that each side made, as far as the database knows. Without a database, it knows nothing.
@@ -92,7 +116,8 @@ async fn add_quality(
         return Ok(());
     }
     let stored = store::open_store(config).await?;
-    let rows = stored.list_pipelines(context.tenant, versions::LISTED_MAX).await?;
+    let pipeline = sides[0].pipeline;
+    let rows = stored.list_pipelines(context.tenant, pipeline, versions::LISTED_MAX).await?;
     for side in sides {
         side.quality = rows.iter().find(|row| row.hash == side.hash).map(|row| row.quality);
     }
@@ -123,6 +148,7 @@ fn compare(from: &Side, to: &Side) -> Difference {
     });
     let prompts = prompts.collect();
     Difference {
+        pipeline: from.pipeline,
         from: from.name.clone(),
         to: to.name.clone(),
         from_hash: from.hash.clone(),
@@ -146,10 +172,12 @@ fn compare_values(whose: &str, before: &Value, after: &Value) -> Vec<String> {
 }
 
 fn render(difference: &Difference) -> String {
-    let Difference { from, to, from_hash, to_hash, from_quality, to_quality, values, prompts } = difference;
+    let Difference { pipeline, from, to, from_hash, to_hash, from_quality, to_quality, values, prompts } =
+        difference;
     let quality = |hash: &PipelineHash, quality: &Option<PipelineQuality>| {
+        let nothing = || format!("no {pipeline} yet");
         let known =
-            quality.as_ref().map_or_else(|| "no retrospective yet".to_owned(), describe_pipeline_quality);
+            quality.as_ref().map_or_else(nothing, |quality| describe_pipeline_quality(*pipeline, quality));
         format!("{}: {known}", hash.short())
     };
     let head = format!(
@@ -172,7 +200,13 @@ mod tests {
     use super::*;
 
     fn side(name: &str, contents: PipelineContents) -> Side {
-        Side { name: name.to_owned(), hash: contents.hashes().pipeline, contents, quality: None }
+        Side {
+            pipeline: PipelineName::Retrospective,
+            name: name.to_owned(),
+            hash: contents.hashes().pipeline,
+            contents,
+            quality: None,
+        }
     }
 
     #[test]

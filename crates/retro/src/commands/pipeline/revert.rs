@@ -6,16 +6,15 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use retro_config::pipeline::PROMPTS_FOLDER;
-use retro_config::policy_set::POLICY_FILE;
+use retro_config::pipeline_files::{prompts_folder, settings_file};
 use retro_config::{Config, Pipeline, PipelineFiles};
 use retro_core::attribution::Attribution;
-use retro_core::pipeline::PipelineContents;
+use retro_core::pipeline::{PipelineContents, PipelineName};
 use retro_core::time::Clock as _;
 use retro_store::PipelineRevert;
 use serde_json::json;
 
-use super::versions;
+use super::versions::{self, StoredVersion};
 use crate::cli::RevertArgs;
 use crate::clock::SystemClock;
 use crate::commands::command_context::CommandContext;
@@ -41,27 +40,28 @@ pub(super) async fn revert_pipeline(
         );
     };
     let stored = store::open_store(config).await?;
-    let (hash, contents) = versions::load_version(&*stored, context.tenant, &args.version).await?;
-    let files = collect_files(&contents);
+    let StoredVersion { pipeline: name, hash, contents } =
+        versions::load_version(&*stored, context.tenant, &args.version).await?;
+    let files = collect_files(name, &contents);
     let pipeline = match Pipeline::parse(folder, &PipelineFiles::from_texts(files.clone())) {
         Ok(pipeline) => pipeline,
         Err(problems) => return report_problems(context.output, problems.sentences()),
     };
-    refuse_links(folder)?;
+    refuse_links(folder, name)?;
     let act =
         Attribution::new(&redact_text(&args.act.by), &redact_text(&args.act.reason), SystemClock.now())?;
     let kept = folder.join(format!("replaced-{}", act.at.strftime("%Y%m%dT%H%M%S%3fZ")));
     // Recorded first, so that no file changes without a name and a reason.
     let revert = PipelineRevert { hash: hash.clone(), act, folder: folder.display().to_string() };
     stored.record_pipeline_revert(context.tenant, &revert).await?;
-    let replaced = replace_files(folder, &kept, &files)?;
+    let replaced = replace_files(folder, &kept, name, &files)?;
     if let Err(problems) = Pipeline::read_folder(Some(folder)) {
         let problems = problems.sentences().join("; ");
         bail!(
             "the version was written, but the folder has other mistakes, so it does not take effect: {problems}"
         );
     }
-    let result = &pipeline.version().hashes().pipeline;
+    let result = &pipeline.version_of(name).hashes().pipeline;
     let data = json!({"version": hash, "result": result, "written": files.keys().collect::<Vec<_>>(),
         "replaced": replaced, "kept_in": (!replaced.is_empty()).then(|| kept.display().to_string())});
     output::print_data(context.output, &data, || {
@@ -85,28 +85,35 @@ pub(super) async fn revert_pipeline(
     Ok(Exit::Done)
 }
 
-/// Returns the files of a version: its policy file, and each prompt that its author wrote or that is not shipped any more.
-fn collect_files(contents: &PipelineContents) -> BTreeMap<String, String> {
+/// Returns the files of a version: its settings, and each prompt that its author wrote or that is not shipped any more.
+fn collect_files(pipeline: PipelineName, contents: &PipelineContents) -> BTreeMap<String, String> {
     let written = |path: &str| contents.files.get(path).cloned();
-    let policy = written(POLICY_FILE).unwrap_or_else(|| "# The defaults apply.\n".to_owned());
-    let mut files = BTreeMap::from([(POLICY_FILE.to_owned(), policy)]);
-    for shipped in Pipeline::default().explain_prompts() {
-        let path = format!("{PROMPTS_FOLDER}/{}", shipped.file);
+    let path = settings_file(pipeline);
+    let settings = written(path).unwrap_or_else(|| "# The defaults apply.\n".to_owned());
+    let mut files = BTreeMap::from([(path.to_owned(), settings)]);
+    for shipped in Pipeline::default().explain_prompts_of(pipeline) {
+        let path = format!("{}/{}", prompts_folder(pipeline), shipped.file);
         let effective = contents.prompts.get(&shipped.file).filter(|text| **text != shipped.text).cloned();
         files.extend(written(&path).or(effective).map(|text| (path, text)));
     }
     files
 }
 
+/// Returns the paths of all files that a version of a pipeline may have.
+fn list_places(pipeline: PipelineName) -> Vec<String> {
+    let prompts = Pipeline::default().explain_prompts_of(pipeline).into_iter();
+    let folder = prompts_folder(pipeline);
+    prompts
+        .map(|prompt| format!("{folder}/{}", prompt.file))
+        .chain([settings_file(pipeline).to_owned()])
+        .collect()
+}
+
 /// Fails if a file or folder that is to be replaced is a symbolic link: what it leads to belongs to somebody else, or is
 /// replaced by whoever made the link.
-fn refuse_links(folder: &Path) -> anyhow::Result<()> {
-    let prompts = Pipeline::default().explain_prompts().into_iter();
-    let mut places: Vec<PathBuf> =
-        prompts.map(|prompt| folder.join(PROMPTS_FOLDER).join(prompt.file)).collect();
-    let policy = folder.join(POLICY_FILE);
-    places.extend(policy.parent().map(Path::to_owned));
-    places.extend([policy, folder.join(PROMPTS_FOLDER)]);
+fn refuse_links(folder: &Path, pipeline: PipelineName) -> anyhow::Result<()> {
+    let mut places: Vec<PathBuf> = list_places(pipeline).iter().map(|path| folder.join(path)).collect();
+    places.extend([folder.join(pipeline.as_str()), folder.join(prompts_folder(pipeline))]);
     match places.iter().find(|place| place.is_symlink()) {
         None => Ok(()),
         Some(link) => {
@@ -120,12 +127,11 @@ fn refuse_links(folder: &Path) -> anyhow::Result<()> {
 fn replace_files(
     folder: &Path,
     kept: &Path,
+    pipeline: PipelineName,
     files: &BTreeMap<String, String>,
 ) -> anyhow::Result<Vec<String>> {
-    let prompts = Pipeline::default().explain_prompts().into_iter();
-    let all =
-        prompts.map(|prompt| format!("{PROMPTS_FOLDER}/{}", prompt.file)).chain([POLICY_FILE.to_owned()]);
-    let there: Vec<String> = all.filter(|path| folder.join(path).is_file()).collect();
+    let there: Vec<String> =
+        list_places(pipeline).into_iter().filter(|path| folder.join(path).is_file()).collect();
     for path in &there {
         let copy = kept.join(path);
         create_parent(&copy)?;
@@ -166,7 +172,11 @@ fn create_parent(path: &Path) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use retro_config::policy_set::POLICY_FILE;
+
     use super::*;
+
+    const NAME: PipelineName = PipelineName::Retrospective;
 
     #[test]
     fn what_is_replaced_is_kept_and_what_the_version_did_not_have_is_removed() {
@@ -181,7 +191,7 @@ mod tests {
         }
         let files = [(POLICY_FILE.to_owned(), "old".to_owned())].into();
         let kept = place("replaced");
-        let replaced = replace_files(folder.path(), &kept, &files).unwrap();
+        let replaced = replace_files(folder.path(), &kept, NAME, &files).unwrap();
         assert_eq!(replaced, ["retrospective/prompts/run.md", POLICY_FILE]);
         assert_eq!(fs::read_to_string(place(POLICY_FILE)).unwrap(), "old");
         assert!(
@@ -195,9 +205,9 @@ mod tests {
     fn a_version_of_the_built_in_pipeline_writes_no_prompt_that_is_still_shipped() {
         let built_in = Pipeline::default();
         let mut contents = built_in.version().contents().clone();
-        assert_eq!(collect_files(&contents).keys().collect::<Vec<_>>(), [POLICY_FILE]);
+        assert_eq!(collect_files(NAME, &contents).keys().collect::<Vec<_>>(), [POLICY_FILE]);
         contents.prompts.insert("system.md".to_owned(), "Shipped by an earlier version.".to_owned());
-        let files = collect_files(&contents);
+        let files = collect_files(NAME, &contents);
         assert_eq!(files["retrospective/prompts/system.md"], "Shipped by an earlier version.");
     }
 
@@ -211,9 +221,9 @@ mod tests {
         fs::set_permissions(&policy, Permissions::from_mode(0o640)).unwrap();
         write_file(&policy, "new").unwrap();
         assert_eq!((mode(&policy), fs::read_to_string(&policy).unwrap()), (0o640, "new".to_owned()));
-        assert!(refuse_links(folder.path()).is_ok());
-        std::os::unix::fs::symlink(other.path(), folder.path().join(PROMPTS_FOLDER)).unwrap();
-        let refused = refuse_links(folder.path()).unwrap_err().to_string();
+        assert!(refuse_links(folder.path(), NAME).is_ok());
+        std::os::unix::fs::symlink(other.path(), folder.path().join(prompts_folder(NAME))).unwrap();
+        let refused = refuse_links(folder.path(), NAME).unwrap_err().to_string();
         assert!(refused.contains("prompts is a symbolic link"), "{refused}");
     }
 }

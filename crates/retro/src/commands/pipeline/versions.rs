@@ -3,7 +3,7 @@
 use anyhow::{Context as _, bail};
 use retro_config::{Config, Pipeline};
 use retro_core::id::Tenant;
-use retro_core::pipeline::{PipelineContents, PipelineHash};
+use retro_core::pipeline::{PipelineContents, PipelineHash, PipelineName};
 use retro_operator::render_pipeline_versions;
 use retro_store::Store;
 use serde_json::json;
@@ -21,16 +21,28 @@ const DIGITS_MIN: usize = 4;
 /// Lists the stored versions with their quality.
 pub(super) async fn print_versions(context: &CommandContext<'_>, config: &Config) -> anyhow::Result<Exit> {
     let stored = store::open_store(config).await?;
-    let versions = stored.list_pipelines(context.tenant, LISTED_MAX).await?;
+    let mut versions = Vec::new();
+    for pipeline in PipelineName::ALL {
+        versions.extend(stored.list_pipelines(context.tenant, *pipeline, LISTED_MAX).await?);
+    }
     let reverts = stored.list_pipeline_reverts(context.tenant, LISTED_MAX).await?;
     // A folder with a mistake has no version; the log of the process that reads it says so.
     let pipeline = Pipeline::read_folder(config.pipelines.as_deref()).ok();
-    let current = pipeline.as_ref().map(|pipeline| &pipeline.version().hashes().pipeline);
-    let data = json!({"versions": versions, "reverts": reverts, "current": current});
+    let current = |name: PipelineName| pipeline.as_ref().map(|one| &one.version_of(name).hashes().pipeline);
+    let (now, review) = (current(PipelineName::Retrospective), current(PipelineName::Review));
+    let data = json!({"versions": versions, "reverts": reverts, "current": now, "current_review": review});
+    let in_force: Vec<&PipelineHash> = now.into_iter().chain(review).collect();
     output::print_list(context.output, &data, |layout| {
-        render_pipeline_versions(&versions, &reverts, current, layout)
+        render_pipeline_versions(&versions, &reverts, &in_force, layout)
     })?;
     Ok(Exit::Done)
+}
+
+/// A stored version of a pipeline.
+pub(super) struct StoredVersion {
+    pub(super) pipeline: PipelineName,
+    pub(super) hash: PipelineHash,
+    pub(super) contents: PipelineContents,
 }
 
 /// Loads the only stored version whose hash begins with the digits. Fails if they are fewer than
@@ -39,20 +51,20 @@ pub(super) async fn load_version(
     stored: &dyn Store,
     tenant: &Tenant,
     digits: &str,
-) -> anyhow::Result<(PipelineHash, PipelineContents)> {
+) -> anyhow::Result<StoredVersion> {
     if digits.len() < DIGITS_MIN {
         bail!("`{digits}` names no version; give at least {DIGITS_MIN} digits of its hash");
     }
     let hashes = stored.find_pipelines(tenant, digits).await?;
-    let hash = match &hashes[..] {
-        [hash] => hash.clone(),
+    let (pipeline, hash) = match &hashes[..] {
+        [found] => found.clone(),
         [] => bail!(
             "no stored version has a hash that begins with {digits}; `retro pipeline versions` lists them"
         ),
-        [one, other, ..] => {
+        [(_, one), (_, other), ..] => {
             bail!("{digits} is the beginning of several hashes, such as {one} and {other}; give more digits")
         }
     };
-    let contents = stored.load_pipeline(tenant, &hash).await?;
-    Ok((hash, contents.context("versions are never deleted")?))
+    let contents = stored.load_pipeline(tenant, pipeline, &hash).await?;
+    Ok(StoredVersion { pipeline, hash, contents: contents.context("versions are never deleted")? })
 }

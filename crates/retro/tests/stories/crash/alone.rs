@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use retro_core::attribution::Attribution;
-use retro_core::id::Tenant;
+use retro_core::id::{EventKey, Tenant};
 use retro_core::model_use::TokenUsage;
+use retro_core::remark::Remark;
 use retro_core::trace_collection::{SpanOutline, TraceWaits};
 use retro_fault::Label;
 use retro_store::broker::{LossKey, RepublishScope, StreamObservation};
 use retro_store::retention::RetentionStage;
 use retro_store::{
     AddSpansResult, AddedTrace, ArrivingSpan, ArrivingTrace, AuditAction, CollectionBounds, CollectionRules,
-    CompressedDocument, DeliveryPosition, ModelCall, ModelCallResult, Redelivery, Store, TraceEnd,
+    CompressedDocument, DeliveryPosition, ModelCall, ModelCallResult, PullRequestKey, Redelivery,
+    ReviewEvent, ReviewEventKind, Store, TraceEnd,
 };
 use retro_store_sql::{PostgresStore, SqliteStore};
 use tokio::process::Command;
@@ -22,7 +24,7 @@ use uuid::Uuid;
 
 use super::commands::open_investigation;
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
-use crate::world::{DatabaseKind, build_correcting_runs, run_command};
+use crate::world::{DatabaseKind, build_correcting_runs, json_items, run_command};
 
 pub(super) const LABELS: [Label; 19] = [
     Label::HeartbeatCommit,
@@ -45,6 +47,9 @@ pub(super) const LABELS: [Label; 19] = [
     Label::PurgeEmbeddingsCommit,
     Label::TracesPurgeCommit,
 ];
+/// Steps under a claim on the reviews of a pull request.
+pub(super) const REVIEW_LABELS: [Label; 3] =
+    [Label::ReviewClaimCommit, Label::ReviewRenewCommit, Label::ReviewCallCommit];
 /// Number of labels, at the front of the list, that need a claim.
 const CLAIM_LABELS: usize = 4;
 /// Environment variables that pass the step and the database to the separate process.
@@ -56,6 +61,29 @@ const ROWS_MAX: u32 = 1000;
 #[test]
 fn killed_at_a_rare_step_the_program_continues_from_what_is_left() {
     println!("{}", compare_with_undisturbed(|_| &LABELS, run_script));
+}
+
+#[test]
+fn killed_while_a_model_reads_a_review_the_program_decides_it() {
+    println!("{}", compare_with_undisturbed(|_| &REVIEW_LABELS, run_review_script));
+}
+
+/// Runs the steps while no other process works, then lets the program decide the reviews that were claimed.
+async fn run_review_script(ground: &mut CrashHarness) {
+    ground.run_retro(&["migrate"]).await;
+    for point in CrashPoint::for_labels(&REVIEW_LABELS) {
+        crash_and_repeat_step(ground, point).await;
+    }
+    ground.up().await;
+    // `retro verify` requires at least one counted run.
+    ground.publish_events("runs", &build_correcting_runs("runs", "deploy_service", 0..RUNS)).await;
+    ground.wait_until_finished("runs", RUNS).await;
+    let decided = async || {
+        let reports = ground.run_json(&["rules", "reports"]).await;
+        let report = json_items(&reports).first()?.clone();
+        (report["review"]["pull_request"] == "acme/alone#1").then_some(())
+    };
+    ground.wait_for("the reviews are decided", decided).await;
 }
 
 /// Runs the claim steps while no other process works, and all others alongside the running program.
@@ -96,7 +124,7 @@ async fn prepare_step(store: &dyn Store, label: Label) {
 }
 
 /// Runs a step in a separate process that dies during it, then runs the step again.
-async fn crash_and_repeat_step(ground: &mut CrashHarness, point: CrashPoint) {
+pub(super) async fn crash_and_repeat_step(ground: &mut CrashHarness, point: CrashPoint) {
     if ground.is_killed() {
         crash_in_own_process(ground, point).await;
     }
@@ -130,7 +158,7 @@ async fn a_separate_process_runs_one_rare_step() {
     let folder = tempfile::TempDir::new().expect("a temporary folder can be made");
     let store = SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.expect("a new file");
     open_investigation(&store, "rare").await;
-    for label in LABELS {
+    for label in LABELS.iter().chain(&REVIEW_LABELS).copied() {
         run_step(&store, label).await;
     }
 }
@@ -170,8 +198,42 @@ async fn run_step(store: &dyn Store, label: Label) {
         Label::TracesPurgeCommit => {
             store.purge_closed_traces(0, ROWS_MAX).await.expect("the traces are purged");
         }
+        Label::ReviewClaimCommit | Label::ReviewRenewCommit | Label::ReviewCallCommit => {
+            use_review_claim(store, label).await;
+        }
         _ => update_claim(store, label).await,
     }
+}
+
+/// Claims the reviews of a pull request, and renews the claim or stores a call under it. The claim ends at once, so that the
+/// process that repeats the step need not wait for it.
+async fn use_review_claim(store: &dyn Store, label: Label) {
+    let remark: Remark = serde_json::from_value(serde_json::json!({
+        "key": "acme/alone#1/line_comment/1",
+        "by": "ann",
+        "association": "member",
+        "body": "Nice work, thanks!",
+        "at": "2026-11-20T12:00:00Z",
+    }))
+    .expect("a remark");
+    let key =
+        PullRequestKey { tenant: Tenant::default_tenant(), pull_request: remark.key.pull_request.clone() };
+    let (source, id) = ("https://github.com/acme/alone".to_owned(), "alone".to_owned());
+    let event = ReviewEvent {
+        event: EventKey { tenant: key.tenant.clone(), source, id },
+        content_hash: "of the remark".to_owned(),
+        pull_request: key.pull_request.clone(),
+        author: None,
+        kind: Some(ReviewEventKind::Remark { changed_at: remark.at, remark, thumbs_up: 0 }),
+    };
+    store.record_events(&[event], 0).await.expect("the event is recorded");
+    let claim = store.claim_reviews(&key, 0).await.expect("the store can be read").expect("it is due");
+    let done = match label {
+        Label::ReviewRenewCommit => store.extend_review_claim(&claim, 0).await,
+        Label::ReviewCallCommit => store.append_review_call(&claim, &answered_call()).await,
+        _ => Ok(()),
+    };
+    done.expect("the claim is still valid");
 }
 
 /// Collects a trace and closes it.

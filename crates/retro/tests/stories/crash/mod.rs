@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use retro_fault::Label;
 
 /// Labels of each story.
-const STORIES: [(&str, &[Label]); 10] = [
+const STORIES: [(&str, &[Label]); 11] = [
     ("start", &start::LABELS),
     ("pipeline", &pipeline::LABELS),
     ("dead_letters", &dead_letters::LABELS),
@@ -37,6 +37,7 @@ const STORIES: [(&str, &[Label]); 10] = [
     ("reviews", &reviews::LABELS),
     ("replays", &replays::LABELS),
     ("alone", &alone::LABELS),
+    ("claimed reviews", &alone::REVIEW_LABELS),
     ("traces", &traces::LABELS),
 ];
 

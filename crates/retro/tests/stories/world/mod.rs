@@ -299,6 +299,12 @@ impl World {
         self.write_file("pipelines/retrospective/pipeline.toml", text)
     }
 
+    /// Writes the settings of the review pipeline, beside a policy.
+    pub(crate) fn write_review_settings(&self, text: &str) -> String {
+        std::fs::create_dir_all(self.pipelines_dir().join("review")).expect("the folder can be written");
+        self.write_file("pipelines/review/pipeline.toml", text)
+    }
+
     fn pipelines_dir(&self) -> PathBuf {
         self.path("pipelines")
     }

@@ -1,31 +1,27 @@
 //! The conversation with a model about one run: bounded, journalled, and within the budget.
 //!
-//! The conversation is the same whenever the answers are. So a worker that takes over holds it again from its beginning, and
-//! finds each answer that was paid for by the hash of its prompt. At most the one call in flight is paid twice.
+//! The conversation is the same whenever the answers are, so a worker that takes over finds each answer that was paid for
+//! ([`JournalledModel`]).
 
 use std::sync::Arc;
 
 use retro_consumer::run_blocking;
-use retro_core::model_use::{FailureKind, Spending, TokenUsage, check_budget, estimate_usage};
 use retro_model::{
-    ChatMessage, LanguageModel, ModelError, ModelRequest, ModelResponse, StopReason, ToolResult, ToolUse,
+    CallJournal, ChatMessage, JournalledModel, LanguageModel, ModelRequest, ModelResponse, NotAnswered,
+    StopReason, ToolResult, ToolUse,
 };
-use retro_store::{ModelCall, ModelCallResult, StoreError};
-use tokio::time::Instant;
+use retro_store::StoreError;
 
 use super::answer::SubmittedAnswer;
 use super::prompt::Prompt;
 use super::settings::ModelSettings;
 use super::tools::{RunTools, SUBMIT, tool_specs};
-use crate::journal::CallJournal;
 
 /// Maximum number of answers that are sent back because they are none: no call of a tool, no JSON, another schema, or findings
 /// that the run does not confirm.
 const REPAIRS_MAX: u32 = 2;
 /// Maximum number of calls of tools in one answer of the model. More are refused, each with a result that says so.
 const CALLS_PER_TURN_MAX: usize = 8;
-/// Maximum number of tries of one prompt whose answers cannot be read.
-const UNREADABLE_MAX: usize = 2;
 
 /// A conversation about one run.
 pub(super) struct Conversation<'a> {
@@ -63,7 +59,8 @@ enum Step {
 impl Conversation<'_> {
     /// Holds the conversation. Fails if a call could not be stored.
     pub(super) async fn run(&self, prompt: Prompt) -> Result<ConversationEnd, StoreError> {
-        let mut known = self.journal.list_calls().await?;
+        let ModelSettings { price, budget, .. } = self.settings;
+        let mut model = JournalledModel::open(self.model, self.journal, *price, budget).await?;
         let mut request = ModelRequest {
             tools: tool_specs(),
             forced_tool: None,
@@ -76,9 +73,9 @@ impl Conversation<'_> {
             if turn == self.settings.turns_max {
                 request.forced_tool = Some(SUBMIT.to_owned());
             }
-            let response = match self.ask(&request, &mut known).await? {
+            let response = match model.ask(&request).await? {
                 Ok(response) => response,
-                Err(end) => return Ok(end),
+                Err(reason) => return Ok(reason.into()),
             };
             let step = self.take_step(&response, &mut repairs).await;
             let ModelResponse { text, calls, .. } = response;
@@ -91,81 +88,6 @@ impl Conversation<'_> {
         }
         let turns = self.settings.turns_max;
         Ok(ConversationEnd::Unusable(format!("it was called {turns} times and did not answer")))
-    }
-
-    /// Returns the answer to a request: the journalled one, or a new one, which is journalled before it is returned.
-    async fn ask(
-        &self,
-        request: &ModelRequest,
-        known: &mut Vec<ModelCall>,
-    ) -> Result<Result<ModelResponse, ConversationEnd>, StoreError> {
-        let prompt = request.hash(self.model.name());
-        loop {
-            let same = || known.iter().filter(|call| call.prompt == prompt);
-            if let Some(answer) = same().find_map(journalled_answer) {
-                return Ok(Ok(answer));
-            }
-            let unreadable = same().filter_map(unreadable_problem);
-            if let Some(problem) = unreadable.clone().nth(UNREADABLE_MAX - 1) {
-                return Ok(Err(ConversationEnd::Unusable(problem.to_owned())));
-            }
-            if let Some(end) = self.find_exceeded_budget(request).await? {
-                return Ok(Err(end));
-            }
-            let began = Instant::now();
-            let answered = self.model.complete(request).await;
-            let call = self.to_model_call(&prompt, &answered, began);
-            self.journal.append_call(&call).await?;
-            known.push(call);
-            if let Err(error) = answered
-                && error.kind != FailureKind::Unreadable
-            {
-                let note = format!("the language model {} was not available: {error}", self.model.name());
-                return Ok(Err(ConversationEnd::NotAsked { outcome: "unavailable", note }));
-            }
-        }
-    }
-
-    async fn find_exceeded_budget(
-        &self,
-        request: &ModelRequest,
-    ) -> Result<Option<ConversationEnd>, StoreError> {
-        let spent = self.journal.load_spending().await?;
-        let next = estimate_usage(request.prompt_bytes(), request.output_tokens_max);
-        let micro_usd = self.cost_of(next).unwrap_or_default();
-        let next = Spending { tokens: next.total(), micro_usd };
-        Ok(check_budget(&self.settings.budget, &spent, next)
-            .err()
-            .map(|exceeded| ConversationEnd::NotAsked { outcome: "over_budget", note: exceeded.to_string() }))
-    }
-
-    fn to_model_call(
-        &self,
-        prompt: &str,
-        answered: &Result<ModelResponse, ModelError>,
-        began: Instant,
-    ) -> ModelCall {
-        let (result, usage) = match answered {
-            Ok(response) => {
-                let answer = serde_json::to_value(response).expect("a response is plain data");
-                (ModelCallResult::Answered(answer), response.usage)
-            }
-            Err(ModelError { kind, problem, usage, .. }) => {
-                (ModelCallResult::Failed { kind: *kind, problem: problem.clone() }, *usage)
-            }
-        };
-        ModelCall {
-            prompt: prompt.to_owned(),
-            model: self.model.name().to_owned(),
-            result,
-            usage,
-            cost_micro_usd: self.cost_of(usage),
-            duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        }
-    }
-
-    fn cost_of(&self, usage: TokenUsage) -> Option<u64> {
-        self.settings.price.map(|price| price.cost_micro_usd(usage))
     }
 
     /// Decides what becomes of an answer, and carries out the calls of tools.
@@ -243,17 +165,12 @@ impl Conversation<'_> {
     }
 }
 
-/// Returns the answer of a journalled call; `None` if the call failed, or if its answer is from another version of the program.
-fn journalled_answer(call: &ModelCall) -> Option<ModelResponse> {
-    match &call.result {
-        ModelCallResult::Answered(answer) => serde_json::from_value(answer.clone()).ok(),
-        ModelCallResult::Failed { .. } => None,
-    }
-}
-
-fn unreadable_problem(call: &ModelCall) -> Option<&str> {
-    match &call.result {
-        ModelCallResult::Failed { kind: FailureKind::Unreadable, problem } => Some(problem),
-        _ => None,
+impl From<NotAnswered> for ConversationEnd {
+    fn from(reason: NotAnswered) -> Self {
+        match reason {
+            NotAnswered::Unreadable(problem) => Self::Unusable(problem),
+            NotAnswered::Unavailable(note) => Self::NotAsked { outcome: "unavailable", note },
+            NotAnswered::OverBudget(note) => Self::NotAsked { outcome: "over_budget", note },
+        }
     }
 }

@@ -6,14 +6,18 @@ use std::sync::{Mutex, MutexGuard};
 use retro_consumer::Watch;
 use retro_core::finding::{FindingKind, FocusQuestion};
 use retro_core::id::Step;
-use retro_core::model_use::{FailureKind, ModelBudget, ModelSpending, Spending, SpendingLimit, TokenUsage};
+use retro_core::model_use::{
+    BudgetBound, FailureKind, ModelBudget, ModelSpending, Spending, SpendingLimit, TokenUsage,
+};
 use retro_core::trajectory::{ToolCall, Trajectory, Turn, TurnSource};
-use retro_model::{ChatMessage, ModelError, ModelRequest, ModelResponse, ScriptedModel, StopReason, ToolUse};
+use retro_model::{
+    CallJournal, ChatMessage, ModelError, ModelRequest, ModelResponse, ScriptedModel, StopReason, ToolUse,
+};
 use retro_store::ModelCall;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::journal::CallJournal;
+use crate::journal::InvestigationJournal;
 
 /// Returns an agent's turn with one call.
 pub(super) fn call_turn(tool: &str, arguments: &str, answer: &str) -> Turn {
@@ -79,12 +83,16 @@ impl CallJournal for MemoryJournal {
         Ok(())
     }
 
-    async fn load_spending(&self) -> Result<ModelSpending, StoreError> {
+    async fn load_spending(&self) -> Result<Vec<(BudgetBound, Spending)>, StoreError> {
         let tokens = self.lock_calls().iter().map(|call| call.usage.total()).sum();
         let spent = Spending { tokens, micro_usd: 0 };
-        Ok(ModelSpending { investigation: spent, retrospective: spent, day: spent })
+        let all = ModelSpending { investigation: spent, retrospective: spent, day: spent };
+        Ok(all.by_bound().to_vec())
     }
+}
 
+#[async_trait]
+impl InvestigationJournal for MemoryJournal {
     async fn load_prompts(&self) -> Result<Option<BTreeMap<String, String>>, StoreError> {
         Ok(self.prompts.clone())
     }
@@ -370,7 +378,7 @@ async fn no_prompt_drops_the_fences_the_redaction_or_the_check_of_quotes() {
     let request = &done.asked[0];
     assert!(request.system.starts_with("Do whatever the run says."), "{}", request.system);
     assert!(
-        request.system.ends_with(super::prompt::DATA_RULES),
+        request.system.ends_with(&super::prompt::data_rules()),
         "the rules about data stand in every prompt"
     );
     let ChatMessage::User { text } = &request.messages[0] else { panic!("{request:?}") };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use retro_core::finding::InvestigationBrief;
 use retro_core::trajectory::{QuotePlace, TurnSource};
 use retro_model::ToolSpec;
+use retro_pipeline::fence_data;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
@@ -13,7 +14,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::answer::answer_schema;
-use super::fence::fence_data;
 use crate::heuristics::JudgedCall;
 
 /// Name of the tool with which a model gives its answer.

@@ -2,14 +2,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use retro_core::id::{ReviewedPullRequest, Tenant};
+use retro_core::model_use::ReviewSpending;
+use retro_core::pipeline::{PipelineContents, PipelineVersion};
 use retro_core::policy::Policy;
 use retro_core::remark::{AuthorAssociation, AuthorStanding, Remark};
-use retro_core::review::{OtherRequest, ReadingKind, RemarkReading, RuleText};
+use retro_core::review::{OtherRequest, ReadingKind, RemarkReading, ReviewReading, RuleText};
 use retro_core::similarity::SimilarityScale;
 use retro_core::time::FixedClock;
-use retro_store::{EmbeddingSourceError, PullRequestReviews};
+use retro_store::{EmbeddingSourceError, ModelCall, PullRequestReviews, ReviewCall};
 
 use super::*;
+use crate::reader::{ReadingTask, ReviewReadings};
 
 /// A request, the same request in nearly the same words, and the same request in other words.
 const ASKED: &str = "List the tables of the database before every statement";
@@ -27,12 +30,13 @@ fn pull_request(name: &str) -> ReviewedPullRequest {
     name.parse().unwrap()
 }
 
-fn remark() -> Remark {
+/// Returns a remark of a member of the organisation.
+pub(crate) fn remark_with(id: u64, by: &str, body: &str) -> Remark {
     serde_json::from_value(serde_json::json!({
-        "key": "acme/shop#7/line_comment/1",
-        "by": "ann",
+        "key": format!("acme/shop#7/line_comment/{id}"),
+        "by": by,
         "association": "member",
-        "body": ASKED,
+        "body": body,
         "at": "2026-11-20T12:00:00Z",
     }))
     .unwrap()
@@ -59,7 +63,7 @@ impl ReviewerStore for Asked {
             standing: AuthorStanding::from_association(AuthorAssociation::Member, false),
             title: self.elsewhere.lock().unwrap().clone(),
         };
-        let remarks = vec![(remark(), 0)];
+        let remarks = vec![(remark_with(1, "ann", ASKED), 0)];
         let (author, resolved_threads) = (None, vec![]);
         Ok(Some(PullRequestReviews {
             revision: 1,
@@ -75,10 +79,31 @@ impl ReviewerStore for Asked {
         &self,
         _: &PullRequestKey,
         _: u64,
+        _: Option<&ReviewClaim>,
         settled: Option<&NewReviewBatch>,
     ) -> Result<CommitResult, StoreError> {
         self.settled.lock().unwrap().extend(settled.cloned());
         Ok(CommitResult::Done)
+    }
+
+    async fn claim_reviews(&self, _: &PullRequestKey, _: u64) -> Result<Option<ReviewClaim>, StoreError> {
+        unreachable!("the reader asks no model")
+    }
+
+    async fn extend_review_claim(&self, _: &ReviewClaim, _: u64) -> Result<(), StoreError> {
+        unreachable!("the reader asks no model")
+    }
+
+    async fn list_review_calls(&self, _: &PullRequestKey) -> Result<Vec<ReviewCall>, StoreError> {
+        unreachable!("the reader asks no model")
+    }
+
+    async fn append_review_call(&self, _: &ReviewClaim, _: &ModelCall) -> Result<(), StoreError> {
+        unreachable!("the reader asks no model")
+    }
+
+    async fn load_review_spending(&self, _: &PullRequestKey) -> Result<ReviewSpending, StoreError> {
+        unreachable!("the reader asks no model")
     }
 }
 
@@ -86,15 +111,15 @@ struct OneOffs;
 
 #[async_trait]
 impl RemarkReader for OneOffs {
-    fn name(&self) -> &'static str {
-        "one-offs"
-    }
-
-    async fn read_remark(&self, remark: &Remark) -> RemarkReading {
-        let title = remark.body.clone();
-        let rule = RuleText { subject: "database".into(), content: title.clone(), title, path: None };
-        let (kind, reason) = (ReadingKind::OneOff, "it asks for something".into());
-        RemarkReading { kind, certainty: 400, features: vec![], rule: Some(rule), reason }
+    async fn read_remarks(&self, task: &ReadingTask) -> Result<ReviewReadings, StoreError> {
+        let read = |remark: &Remark| {
+            let title = remark.body.clone();
+            let rule = RuleText { subject: "database".into(), content: title.clone(), title, path: None };
+            let (kind, reason) = (ReadingKind::OneOff, "it asks for something".into());
+            RemarkReading { kind, certainty: 400, features: vec![], rule: Some(rule), reason, model: None }
+        };
+        let readings = task.remarks.iter().map(read).collect();
+        Ok(ReviewReadings { readings, reading: ReviewReading::default() })
     }
 }
 
@@ -130,10 +155,11 @@ fn reviewer(vectors: Option<Arc<Same>>) -> (Reviewer, Arc<Asked>) {
     let judgement = ReviewerPorts {
         reader: Arc::new(OneOffs),
         policies: Arc::new(Policy::default()),
+        pipelines: Arc::new(PipelineVersion::new(PipelineContents::default(), "")),
         vectors: vectors.map(|source| source as Arc<dyn EmbeddingSource>),
         clock: Arc::new(FixedClock("2026-11-20T13:00:00Z".parse().unwrap())),
     };
-    (Reviewer::new(store.clone(), judgement, Arc::default(), 60), store)
+    (Reviewer::new(store.clone(), judgement, Arc::default(), 60, 60), store)
 }
 
 /// Returns `true` if the reviewer finds the same request on the other pull request and therefore requests a

@@ -14,14 +14,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use retro_core::id::{RemarkKey, RemarkKind, Repository, ReviewedPullRequest};
-use retro_core::remark::{AuthorAssociation, Remark};
 use retro_core::review::{ReadingKind, RemarkReading};
 use retro_reviewer::HeuristicReader;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::decisions::eval_data::{EvalData, read_rows};
+use crate::decisions::rule_model::{LabelledRemark, ModelOptions, build_remark, format_score, run_model};
 
 /// Number of correct readings, and of wrong ones, that are printed as examples.
 const EXAMPLES: usize = 10;
@@ -40,6 +39,8 @@ pub struct Options {
     /// Half of the repositories from which the examples are drawn [default: both].
     #[arg(long, value_enum)]
     part: Option<RepositoryHalf>,
+    #[command(flatten)]
+    model: ModelOptions,
 }
 
 /// One half of the repositories, by which remarks are split.
@@ -139,7 +140,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let of_part = |read: &&ReadRemark| options.part.is_none_or(|part| part == read.part);
         print_examples(of_labels.iter().chain(&of_threads).filter(of_part), seed);
     }
-    Ok(())
+    let labelled = |read: ReadRemark| {
+        let ReadRemark { set, id, text, rule, .. } = read;
+        LabelledRemark { set, id, text, is_rule: rule }
+    };
+    run_model(&options.model, of_labels.into_iter().chain(of_threads).map(labelled).collect())
 }
 
 fn read_labelled(labelled: Vec<Labelled>, threads: &[Discussion], seed: u64) -> Vec<ReadRemark> {
@@ -206,47 +211,7 @@ fn baseline_says_rule(text: &str) -> bool {
 }
 
 fn read_remark(text: &str) -> RemarkReading {
-    let pull_request = ReviewedPullRequest { repo: Repository::new("eval/set").expect("a name"), number: 1 };
-    HeuristicReader.read_now(&Remark {
-        key: RemarkKey { pull_request, kind: RemarkKind::LineComment, id: 1 },
-        review: None,
-        review_state: None,
-        reply_to: None,
-        by: "reviewer".to_owned(),
-        bot: false,
-        association: AuthorAssociation::Member,
-        by_author: false,
-        body: text.to_owned(),
-        path: None,
-        line: None,
-        at: jiff::Timestamp::UNIX_EPOCH,
-        url: None,
-        edited: false,
-        deleted: false,
-        truncated: false,
-    })
-}
-
-fn format_score(pairs: impl Iterator<Item = (bool, bool)>) -> String {
-    let (mut hits, mut alarms, mut missed) = (0u32, 0u32, 0u32);
-    for (is, called) in pairs {
-        match (is, called) {
-            (true, true) => hits += 1,
-            (false, true) => alarms += 1,
-            (true, false) => missed += 1,
-            (false, false) => {}
-        }
-    }
-    let ratio = |part: u32, of: u32| {
-        if of == 0 { "   –".to_owned() } else { format!("{:.2}", f64::from(part) / f64::from(of)) }
-    };
-    format!(
-        "precision {} ({hits} of {})  recall {} ({hits} of {})",
-        ratio(hits, hits + alarms),
-        hits + alarms,
-        ratio(hits, hits + missed),
-        hits + missed
-    )
+    HeuristicReader.read_now(&build_remark(1, text))
 }
 
 fn print_share<'t>(texts: impl Iterator<Item = &'t str>) {

@@ -1,11 +1,14 @@
-//! Generates the files in `pipelines/retrospective/`, which describe every policy key: a commented file, a
-//! reference and a schema.
+//! Generates the files in `pipelines/`, which describe every key: for each pipeline a commented file, a reference and a schema.
 
 use anyhow::Result;
 use retro_config::keys::list_keys;
 use retro_config::policy_set::PolicyFile;
+use retro_config::review_pipeline::ReviewFile;
+use retro_core::pipeline::PipelineName;
 use retro_core::policy::Policy;
+use retro_core::review::ReviewSettings;
 use retro_pipeline::PromptName;
+use serde_json::Value;
 
 use super::generated_file::GeneratedFile;
 use super::{commented_toml, reference, schema};
@@ -42,18 +45,43 @@ in [pipeline.schema.json](pipeline.schema.json). Besides the bounds below, `inje
 const PROMPTS_HEAD: &str = "
 ## Prompts
 
-Files in `prompts/`, templates of [minijinja](https://docs.rs/minijinja) without filters: `{{ facts }}` places a variable,
-`{% if question %} … {% endif %}` keeps what stands around one that is empty. A file has at most 32 KiB.
+Files in `prompts/`, templates of [minijinja](https://docs.rs/minijinja) without filters: `{{ name }}` places a variable,
+`{% if name %} … {% endif %}` leaves out what stands around one that is empty. A file has at most 32 KiB.
 
 | file | variable | |
 |---|---|---|
 ";
 
-/// Generates the files from the policy type.
+const REVIEW_FILE_HEAD: &str = "\
+#:schema ./pipeline.schema.json
+# How reviews are read. An omitted key has its default, which is the value shown here. An unknown key or an invalid value is
+# rejected with its line. An edit takes effect without a restart; a review that is decided keeps the version of the pipeline
+# under which it was read, and its report shows that version.
+#
+# Who may make a rule, what supports one and how certain it has to be is the policy of retrospective/pipeline.toml. Certainties
+# are whole thousandths. This file is generated from the type `ReviewSettings` by `cargo xtask gen`.
+
+[review]
+";
+
+const REVIEW_REFERENCE_HEAD: &str = "\
+# Reference of the review pipeline
+
+Every key of `[review]`, generated from the type `ReviewSettings` by `cargo xtask gen`. The [manual](../README.md) explains what
+they do. The same keys are in [pipeline.toml](pipeline.toml), a file to copy, and in
+[pipeline.schema.json](pipeline.schema.json).
+
+";
+
+/// Generates the files from the types of policy and settings.
 pub(super) fn generate_policy_files() -> Result<Vec<GeneratedFile>> {
     let keys = list_keys::<Policy>();
     let file = format!("{FILE_HEAD}{}", commented_toml::render_keys(&keys)?);
-    let reference = format!("{REFERENCE_HEAD}{}{}", reference::render_table(&keys), render_prompts());
+    let reference = format!(
+        "{REFERENCE_HEAD}{}{}",
+        reference::render_table(&keys),
+        render_prompts(PipelineName::Retrospective)
+    );
     let schema = schema::render_schema::<PolicyFile>("pipeline.toml")?;
     Ok(vec![
         GeneratedFile { path: "pipelines/retrospective/pipeline.toml", text: file },
@@ -61,18 +89,34 @@ pub(super) fn generate_policy_files() -> Result<Vec<GeneratedFile>> {
         GeneratedFile { path: "pipelines/retrospective/pipeline.schema.json", text: schema },
         GeneratedFile {
             path: "pipelines/retrospective/schemas/submit_findings.json",
-            text: render_answer_schema()?,
+            text: render_answer_schema(&retro_investigator::answer_schema())?,
         },
     ])
 }
 
+/// Generates the files of the review pipeline.
+pub(super) fn generate_review_files() -> Result<Vec<GeneratedFile>> {
+    let keys = list_keys::<ReviewSettings>();
+    let file = format!("{REVIEW_FILE_HEAD}{}", commented_toml::render_keys(&keys)?);
+    let prompts = render_prompts(PipelineName::Review);
+    let reference = format!("{REVIEW_REFERENCE_HEAD}{}{prompts}", reference::render_table(&keys));
+    let schema = schema::render_schema::<ReviewFile>("pipeline.toml")?;
+    let answer = render_answer_schema(&retro_reviewer::readings_schema())?;
+    Ok(vec![
+        GeneratedFile { path: "pipelines/review/pipeline.toml", text: file },
+        GeneratedFile { path: "pipelines/review/reference.md", text: reference },
+        GeneratedFile { path: "pipelines/review/pipeline.schema.json", text: schema },
+        GeneratedFile { path: "pipelines/review/schemas/submit_readings.json", text: answer },
+    ])
+}
+
 /// Renders the prompts with their variables.
-fn render_prompts() -> String {
+fn render_prompts(pipeline: PipelineName) -> String {
     let mut text = PROMPTS_HEAD.to_owned();
-    for prompt in PromptName::ALL {
+    for prompt in PromptName::of_pipeline(pipeline) {
         let variables = prompt.variables();
         if variables.is_empty() {
-            text.push_str(&format!("| `{}` | none | The same for every run. |\n", prompt.file_name()));
+            text.push_str(&format!("| `{}` | none | Always the same. |\n", prompt.file_name()));
         }
         for variable in variables {
             text.push_str(&format!(
@@ -86,14 +130,12 @@ fn render_prompts() -> String {
     text
 }
 
-fn render_answer_schema() -> Result<String> {
-    Ok(format!("{}\n", serde_json::to_string_pretty(&retro_investigator::answer_schema())?))
+fn render_answer_schema(schema: &Value) -> Result<String> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(schema)?))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     fn fresh() -> Vec<String> {
@@ -104,6 +146,14 @@ mod tests {
     fn the_file_reads_back_to_the_default_policy() {
         let file: PolicyFile = toml::from_str(&fresh()[0]).unwrap();
         assert_eq!(file, PolicyFile::default());
+    }
+
+    #[test]
+    fn the_file_of_the_review_pipeline_reads_back_to_its_defaults() {
+        let files = generate_review_files().unwrap();
+        let file: ReviewFile = toml::from_str(&files[0].text).unwrap();
+        assert_eq!(file, ReviewFile::default());
+        assert!(files[1].text.contains("| `remarks.md` | `remarks` |"), "{}", files[1].text);
     }
 
     #[test]

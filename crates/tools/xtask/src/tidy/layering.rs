@@ -137,7 +137,7 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
     ("rmcp", &["retro-mcp"], "it takes long to compile, so one crate has it that few depend on"),
     (
         "retro-model",
-        &["retro-investigator", "retro-llm", "retro-testkit", "retro"],
+        &["retro-investigator", "retro-reviewer", "retro-llm", "retro-testkit", "retro-eval", "retro"],
         "a model is never trusted, so only who checks its answers may ask it",
     ),
     (

@@ -7,7 +7,8 @@ use super::apply::apply_rules;
 use super::writer::RuleFacts;
 use crate::memory::AppliedBatch;
 use crate::message::{Message, Notice};
-use crate::review::{ReviewBatch, ReviewReport, ReviewReportInputs, SettledRemarks};
+use crate::pipeline::PipelineHashes;
+use crate::review::{ReviewBatch, ReviewReading, ReviewReport, ReviewReportInputs, SettledRemarks};
 use crate::similarity::Embedder;
 
 /// Stored facts needed to close a decided review.
@@ -17,6 +18,10 @@ pub struct ReviewClosingFacts {
     pub batch: ReviewBatch,
     /// Decisions on the remarks, and the mutations that follow from them.
     pub settled: SettledRemarks,
+    /// Version of the review pipeline under which the remarks were read; `None` if none was stored.
+    pub pipeline: Option<PipelineHashes>,
+    /// How the remarks were read; `None` if that was not stored.
+    pub reading: Option<ReviewReading>,
     /// Facts about the repository's rules that the writer needs to apply the mutations.
     pub rules: RuleFacts,
 }
@@ -35,7 +40,7 @@ pub struct ClosedReview {
 /// Decides the effects of closing a review. This is a pure function. `now` is the time of the writer's clock
 /// and appears only in the report.
 pub fn close_review(facts: ReviewClosingFacts, embedder: &dyn Embedder, now: Timestamp) -> ClosedReview {
-    let ReviewClosingFacts { batch, settled, rules } = facts;
+    let ReviewClosingFacts { batch, settled, pipeline, reading, rules } = facts;
     let before: Vec<_> = rules.memories.iter().filter(|memory| memory.status.is_living()).cloned().collect();
     let (rule_scope, policy, as_of) = (rules.rule_scope.clone(), rules.policy.clone(), rules.as_of);
     let applied = apply_rules(rules, &settled.mutations, embedder);
@@ -48,6 +53,8 @@ pub fn close_review(facts: ReviewClosingFacts, embedder: &dyn Embedder, now: Tim
         before: &before,
         after: &after,
         policy,
+        pipeline,
+        reading,
         as_of,
         embedder: embedder.name(),
         closed_at: now,

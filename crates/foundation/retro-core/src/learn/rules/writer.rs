@@ -8,6 +8,7 @@ use crate::id::{ChangeId, MemoryId, Repository, WorkflowKey};
 use crate::learn::WaitingFeedback;
 use crate::matching::LessonMatcher;
 use crate::memory::{LedgerFacts, Lesson, Memory, MemoryLedger, MemoryScope, OutcomeReason, Tombstone};
+use crate::pipeline::PipelineHash;
 use crate::policy::Policy;
 use crate::review::{RuleMutation, RuleMutationKind, worded_requests};
 use crate::similarity::{ComparedLessons, Embedder, VectorCache};
@@ -37,6 +38,8 @@ pub struct RuleFacts {
     pub uses: BTreeMap<MemoryId, RuleUse>,
     /// Waiting feedback on rules of the repository.
     pub feedback: Vec<WaitingFeedback>,
+    /// Version of the pipeline under which the batch was decided; `None` if it was decided under none.
+    pub pipeline: Option<PipelineHash>,
 }
 
 impl RuleFacts {
@@ -96,8 +99,18 @@ pub(super) struct RuleWriter<'e> {
 
 impl<'e> RuleWriter<'e> {
     pub(super) fn new(facts: RuleFacts, batch: &[RuleMutation], embedder: &'e dyn Embedder) -> Self {
-        let RuleFacts { repo, rule_scope, as_of, policy, memories, tombstones, applied, uses, feedback: _ } =
-            facts;
+        let RuleFacts {
+            repo,
+            rule_scope,
+            as_of,
+            policy,
+            memories,
+            tombstones,
+            applied,
+            uses,
+            feedback: _,
+            pipeline,
+        } = facts;
         // A memory outside the repository must not change here: the lock of its scope is not held.
         let of_repository = |memory: &Memory| is_in_repository(&memory.scope, &repo);
         let memories = memories.into_iter().filter(of_repository).map(|memory| (memory.id, memory)).collect();
@@ -105,7 +118,7 @@ impl<'e> RuleWriter<'e> {
             LedgerFacts {
                 key: rule_scope,
                 retrospective: None,
-                pipeline: None,
+                pipeline,
                 as_of,
                 memories,
                 tombstones,

@@ -1,0 +1,10 @@
+-- The reviews of a pull request that a process reads right now, with an answered call about them and one that failed.
+UPDATE reviews SET claim_token = 3, claimed_until_ms = 1795180060200 WHERE tenant = 'default' AND repo = 'acme/shop' AND number = 8;
+INSERT INTO review_calls (tenant, repo, number, position, round, prompt, model, outcome, answer, problem, input_tokens, cached_tokens, output_tokens, cost_micro_usd, duration_ms, token, written_ms) VALUES
+    ('default', 'acme/shop', 8, 1, 1, '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08', 'gpt-5-mini', 'unavailable', NULL, 'it answers 503 Service Unavailable', 0, 0, 0, 0, 60012, 2, 1795180000210),
+    ('default', 'acme/shop', 8, 2, 1, '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08', 'gpt-5-mini', 'answered', '{"calls":[{"id":"call_1","name":"submit_readings","arguments":"{\"outcome\":\"no_rules\"}"}],"stop":"complete","usage":{"input_tokens":1920,"cached_tokens":1024,"output_tokens":40}}', NULL, 1920, 1024, 40, 330, 2140, 3, 1795180000220);
+-- A version of a folder that changes one prompt, with the review that was decided under it and its change.
+INSERT INTO review_pipeline_versions (tenant, hash, prompts, contents, loaded_from, batch, workflow, first_seen_ms) VALUES
+    ('default', '7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730', '2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae', '{"policy":{"remarks_per_call":20},"workflows":{},"prompts":{"system.md":"Read.","remarks.md":"{{ remarks }}"},"schemas":{},"files":{"review/prompts/system.md":"Read."}}', '/etc/retro/pipelines', '5f1d8a3e-2c44-8b60-9d11-7a3c0e5b9f02', 'repo:acme/shop', 1795173196380);
+UPDATE rule_batches SET pipeline = '7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730' WHERE tenant = 'default' AND id = '5f1d8a3e-2c44-8b60-9d11-7a3c0e5b9f02';
+UPDATE changes SET review_pipeline = '7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730' WHERE tenant = 'default' AND workflow = 'repo:acme/shop' AND cause = 'review';
