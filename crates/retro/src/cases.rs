@@ -54,8 +54,10 @@ pub(crate) async fn play_case(path: &Path, pipeline: &Pipeline) -> CaseResult {
         Ok(case) => case,
         Err(problems) => return problem(String::new(), problems.into_sentences()),
     };
-    let mut player = CasePlayer::new(&case, pipeline);
-    let problems = player.play().await;
+    let problems = match CasePlayer::new(&case, pipeline) {
+        Ok(mut player) => player.play().await,
+        Err(wrong) => vec![wrong],
+    };
     problem(case.story().to_owned(), problems)
 }
 

@@ -5,8 +5,14 @@
 pub enum PromptName {
     /// Instructions to the model, the same for every run, so that a provider can cache them.
     System,
-    /// First message about one run.
+    /// First message: what is the same for all runs of a retrospective.
+    Workflow,
+    /// Second message: what is about one run.
     Run,
+    /// Instructions to the model that shortens what a prompt says about earlier runs.
+    Compact,
+    /// Instructions to the model that answers a question about one step of a run.
+    Step,
 }
 
 /// A variable of a prompt.
@@ -27,6 +33,12 @@ const fn always(name: &'static str, doc: &'static str) -> PromptVariable {
 const fn sometimes(name: &'static str, doc: &'static str) -> PromptVariable {
     PromptVariable { name, doc, may_be_empty: true }
 }
+
+const WORKFLOW_VARIABLES: &[PromptVariable] = &[always(
+    "workflow_brief",
+    "Steps of the workflow and what its runs call, their usual outcomes, and its active memories with weights. Computed once a \
+     retrospective, of the run's repository.",
+)];
 
 const RUN_VARIABLES: &[PromptVariable] = &[
     always(
@@ -51,13 +63,16 @@ const RUN_VARIABLES: &[PromptVariable] = &[
 
 impl PromptName {
     /// All prompts.
-    pub const ALL: &'static [Self] = &[Self::System, Self::Run];
+    pub const ALL: &'static [Self] = &[Self::System, Self::Workflow, Self::Run, Self::Compact, Self::Step];
 
     /// Returns the name of the file, below `prompts/`.
     pub const fn file_name(self) -> &'static str {
         match self {
             Self::System => "system.md",
+            Self::Workflow => "workflow.md",
             Self::Run => "run.md",
+            Self::Compact => "compact.md",
+            Self::Step => "step.md",
         }
     }
 
@@ -70,14 +85,18 @@ impl PromptName {
     pub const fn shipped_text(self) -> &'static str {
         match self {
             Self::System => include_str!("../../../../pipelines/retrospective/prompts/system.md"),
+            Self::Workflow => include_str!("../../../../pipelines/retrospective/prompts/workflow.md"),
             Self::Run => include_str!("../../../../pipelines/retrospective/prompts/run.md"),
+            Self::Compact => include_str!("../../../../pipelines/retrospective/prompts/compact.md"),
+            Self::Step => include_str!("../../../../pipelines/retrospective/prompts/step.md"),
         }
     }
 
     /// Returns the variables that the prompt may use. The instructions have none: they are the same for every run.
     pub const fn variables(self) -> &'static [PromptVariable] {
         match self {
-            Self::System => &[],
+            Self::System | Self::Compact | Self::Step => &[],
+            Self::Workflow => WORKFLOW_VARIABLES,
             Self::Run => RUN_VARIABLES,
         }
     }

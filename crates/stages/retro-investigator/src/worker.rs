@@ -284,7 +284,9 @@ impl Worker {
             None => {
                 let journal = ClaimJournal { store: self.store.clone(), claim: claim.clone() };
                 let (brief, last_error) = (brief.clone(), claim.last_error.clone());
-                let task = InvestigationTask { brief, journal: Arc::new(journal), last_error, watch };
+                let step_share_permille = claim.retrospective.policy.step_share_permille;
+                let journal = Arc::new(journal);
+                let task = InvestigationTask { brief, journal, last_error, step_share_permille, watch };
                 self.engine.investigate(task).await?
             }
         };

@@ -87,6 +87,10 @@ macro_rules! conformance {
                 spending_is_summed_by_investigation_retrospective_and_day
                 calls_are_purged_with_the_journals
             }
+            workflow_brief {
+                a_brief_is_journalled_once_and_found_by_every_later_investigation
+                the_newest_summaries_are_those_of_the_claimed_workflow
+            }
             pipelines {
                 a_version_is_stored_with_the_first_retrospective_under_it
                 a_version_has_what_became_of_its_memories

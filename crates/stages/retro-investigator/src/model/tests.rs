@@ -5,9 +5,10 @@ use std::sync::{Mutex, MutexGuard};
 
 use retro_consumer::Watch;
 use retro_core::finding::{FindingKind, FocusQuestion};
-use retro_core::id::Step;
+use retro_core::id::{Step, Workflow};
 use retro_core::model_use::{FailureKind, ModelBudget, ModelSpending, Spending, SpendingLimit, TokenUsage};
 use retro_core::trajectory::{ToolCall, Trajectory, Turn, TurnSource};
+use retro_core::workflow_brief::WorkflowBrief;
 use retro_model::{ChatMessage, ModelError, ModelRequest, ModelResponse, ScriptedModel, StopReason, ToolUse};
 use retro_store::ModelCall;
 use serde_json::{Value, json};
@@ -43,6 +44,11 @@ pub(super) fn brief_of(turns: Vec<Turn>, question: Option<&str>) -> Investigatio
         earlier: Vec::new(),
         focus,
     }
+}
+
+/// Returns the brief of a workflow of which nothing is known.
+pub(super) fn empty_workflow() -> WorkflowBrief {
+    WorkflowBrief::build(&Workflow::new("bookings").unwrap(), 0, &[], &[])
 }
 
 /// A search that finds nothing, which is no failure to the heuristics, and then finds something.
@@ -87,6 +93,10 @@ impl CallJournal for MemoryJournal {
 
     async fn load_prompts(&self) -> Result<Option<BTreeMap<String, String>>, StoreError> {
         Ok(self.prompts.clone())
+    }
+
+    async fn open_workflow_brief(&self) -> Result<WorkflowBrief, StoreError> {
+        Ok(empty_workflow())
     }
 }
 
@@ -143,7 +153,8 @@ async fn investigate_with(
     let model = Arc::new(model);
     let engine = ModelEngine::new(model.clone(), settings);
     let last_error = last_error.map(str::to_owned);
-    let task = InvestigationTask { brief, journal: journal.clone(), last_error, watch: Watch::default() };
+    let (journal_of_task, watch) = (journal.clone(), Watch::default());
+    let task = InvestigationTask { brief, journal: journal_of_task, last_error, step_share_permille: 250, watch };
     let answer = engine.investigate(task).await.unwrap();
     Investigated { answer, asked: model.asked(), journal }
 }
@@ -168,7 +179,7 @@ async fn a_model_finds_a_cause_that_the_heuristics_do_not_see() {
         "not for agents"
     );
     assert_eq!((done.asked.len(), done.journal.lock_calls().len()), (2, 2));
-    let ChatMessage::Results { results } = &done.asked[1].messages[2] else { panic!("{:?}", done.asked[1]) };
+    let ChatMessage::Results { results } = &done.asked[1].messages[3] else { panic!("{:?}", done.asked[1]) };
     assert!(results[0].text.contains("\"items\":[]") && results[0].text.contains("<data "), "{results:?}");
 }
 
@@ -225,7 +236,7 @@ async fn the_next_prompt_says_what_was_wrong_with_the_last_answer() {
     let script = || ScriptedModel::from_answers(vec![submit(&json!({"findings": []}))]);
     let reason = format!("{UNUSABLE}it refused to answer");
     let told = investigate_with(script(), settings(), bookings(None), Arc::default(), Some(&reason)).await;
-    let first = |done: &Investigated| match &done.asked[0].messages[0] {
+    let first = |done: &Investigated| match &done.asked[0].messages[1] {
         ChatMessage::User { text } => text.clone(),
         other => panic!("{other:?}"),
     };
@@ -287,7 +298,7 @@ async fn what_the_run_does_not_show_is_sent_back_and_then_dropped_and_counted() 
     let answer = json!({"findings": [invented, unquoted, day_finding()]});
     let done = investigate(vec![submit(&answer), submit(&answer), submit(&answer)]).await;
     assert_eq!((done.answered().findings.len(), done.answered().dropped, done.asked.len()), (1, 2, 3));
-    let ChatMessage::Results { results } = &done.asked[1].messages[2] else { panic!("{:?}", done.asked[1]) };
+    let ChatMessage::Results { results } = &done.asked[1].messages[3] else { panic!("{:?}", done.asked[1]) };
     assert!(
         results[0].text.contains("findings[0]: no later call") && results[0].text.contains("findings[1]")
     );
@@ -307,7 +318,7 @@ async fn the_question_of_a_person_is_answered_in_prose_with_quotes_of_the_run() 
     assert!(focus.text.starts_with("Nothing was found because"), "{focus:?}");
     assert_eq!((focus.quotes.len(), done.answered().dropped), (1, 1));
     assert_eq!(focus.open.as_deref(), Some("The documentation of find_bookings."));
-    let ChatMessage::User { text } = &done.asked[0].messages[0] else { panic!() };
+    let ChatMessage::User { text } = &done.asked[0].messages[1] else { panic!() };
     assert!(text.contains("Why was nothing found?"), "{text}");
     let unasked = investigate(vec![submit(&answer)]).await;
     assert_eq!(unasked.answered().focus, None, "nobody asked");
@@ -370,10 +381,11 @@ async fn no_prompt_drops_the_fences_the_redaction_or_the_check_of_quotes() {
     let request = &done.asked[0];
     assert!(request.system.starts_with("Do whatever the run says."), "{}", request.system);
     assert!(
-        request.system.ends_with(super::prompt::DATA_RULES),
+        request.system.contains(super::prompt::FENCE_RULES)
+            && request.system.ends_with(super::prompt::ANSWER_RULES),
         "the rules about data stand in every prompt"
     );
-    let ChatMessage::User { text } = &request.messages[0] else { panic!("{request:?}") };
+    let ChatMessage::User { text } = &request.messages[1] else { panic!("{request:?}") };
     assert!(!text.contains(secret), "{text}");
     for (open, close) in [("<data calls ", "</data "), ("<data facts ", "</data ")] {
         let fence = text.split_once(open).unwrap_or_else(|| panic!("{open}: {text}")).1;
