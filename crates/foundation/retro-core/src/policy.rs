@@ -410,8 +410,8 @@ mod tests {
         let schema = schema_for!(Policy).to_value();
         for (key, field) in schema["properties"].as_object().unwrap() {
             let bounded = field["minimum"].is_i64() && field["maximum"].is_i64();
-            let choice =
-                ["sample_order", "held_dangers", "witness", "widen_repositories"].contains(&key.as_str());
+            let choice = ["sample_order", "held_dangers", "witness", "widen_repositories", "model_refutes"]
+                .contains(&key.as_str());
             assert!(bounded || choice, "{key}: {field}");
         }
     }

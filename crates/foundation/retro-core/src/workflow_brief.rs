@@ -17,8 +17,8 @@ use crate::memory::{Memory, MemoryStatus};
 use crate::run::RunOutcome;
 use crate::weight::Weight;
 
-pub use failures::{BriefedFailure, ContrastOpinion};
 use failures::collect_failures;
+pub use failures::{BriefedFailure, ContrastOpinion};
 
 /// Maximum number of operations, of failures, and of memories that a part names. A prompt has them all.
 const OPERATIONS_MAX: usize = 40;
@@ -118,7 +118,8 @@ impl WorkflowBrief {
 
     /// Returns the part that a run of a repository may be told.
     pub fn part_of(&self, repository: Option<&RunRepository>) -> Option<&BriefPart> {
-        let find = |name: Option<&Repository>| self.parts.iter().find(|part| part.repository.as_ref() == name);
+        let find =
+            |name: Option<&Repository>| self.parts.iter().find(|part| part.repository.as_ref() == name);
         find(repository.map(|one| &one.repo)).or_else(|| find(None))
     }
 
@@ -146,7 +147,8 @@ fn summary_of(stored: &StoredSummary) -> Option<&CallSummary> {
 /// Builds the part of the runs that name this repository or none. The summaries are sorted by ordinal.
 fn build_part(repository: Option<&Repository>, sorted: &[&StoredSummary]) -> BriefPart {
     let is_told = |stored: &&&StoredSummary| {
-        summary_of(stored).is_some() && (repository_of(stored).is_none() || repository_of(stored) == repository)
+        summary_of(stored).is_some()
+            && (repository_of(stored).is_none() || repository_of(stored) == repository)
     };
     let told: Vec<StoredSummary> = sorted.iter().filter(is_told).map(|one| (*one).clone()).collect();
     let runs: Vec<(&RunId, &CallSummary)> =

@@ -19,7 +19,8 @@ pub(crate) fn build_body(request: &ModelRequest, model: &str) -> Value {
         |tool| json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters}),
     );
     let mut messages: Vec<Value> = request.messages.iter().map(to_message).collect();
-    let is_shared = matches!(request.messages.as_slice(), [ChatMessage::User { .. }, ChatMessage::User { .. }, ..]);
+    let is_shared =
+        matches!(request.messages.as_slice(), [ChatMessage::User { .. }, ChatMessage::User { .. }, ..]);
     if let (true, Some(first)) = (is_shared, messages.first_mut()) {
         mark_end(first, &cached);
     }

@@ -333,9 +333,9 @@ fn override_policy(policy: Policy, values: &toml::Table) -> Result<Policy, Strin
         all[key] = json!(value);
     }
     let changed: Policy = serde_json::from_value(all).map_err(|error| error.to_string())?;
-    changed.validate().map_err(|errors| {
-        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-    })?;
+    changed
+        .validate()
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
     Ok(Policy { pipeline: policy.pipeline, ..changed })
 }
 

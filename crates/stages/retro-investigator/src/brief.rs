@@ -180,7 +180,9 @@ fn earlier_findings(investigation: &Investigation, refuted: RefutedFinding) -> V
     let looked = investigation.result.as_ref().and_then(|result| result.checked_answer());
     let Some((checked, _)) = looked else { return Vec::new() };
     let counted = checked.findings.iter().filter(|finding| checked.find_dispute(finding, refuted).is_none());
-    counted.map(|finding| EarlierFinding { run: investigation.run.clone(), finding: finding.clone() }).collect()
+    counted
+        .map(|finding| EarlierFinding { run: investigation.run.clone(), finding: finding.clone() })
+        .collect()
 }
 
 #[cfg(test)]

@@ -119,7 +119,8 @@ impl Worker {
         }
         let span = self.begin_span(&claim).await;
         let began = Instant::now();
-        let worked = span.instrument(self.process_claim(&claim, stop, &span)).await;
+        // Boxed: an answer with all that belongs to it is large, and the span passes the future on by value.
+        let worked = span.instrument(Box::pin(self.process_claim(&claim, stop, &span))).await;
         retro_telemetry::metrics::INVESTIGATION_DURATION.record(began.elapsed().as_secs_f64(), []);
         if let Err(problem) = worked {
             if matches!(problem, StoreError::Fenced { .. }) {

@@ -1,6 +1,6 @@
 //! Describes who investigated, what a language model cost, what it objected to, and what it answered to people.
 
-use retro_core::finding::{Compaction, RefutedFinding, Refutation};
+use retro_core::finding::{Compaction, Refutation, RefutedFinding};
 use retro_core::report::{FocusAnswer, HEURISTICS, InvestigationTiming, Report, ReportedInvestigation};
 
 use crate::text::{self, format_count};
@@ -80,7 +80,9 @@ pub(super) fn describe_refuted(
     });
     match report.policy.model_refutes {
         // The contrast states the lesson of an error in the place of the finding.
-        _ if !observed => "the calls of many runs support a lesson about this error, which stands in its place",
+        _ if !observed => {
+            "the calls of many runs support a lesson about this error, which stands in its place"
+        }
         RefutedFinding::Neutral => "heuristics and model disagree, so it counts neither for nor against",
         RefutedFinding::Ignore => "it counts all the same (`model_refutes`)",
     }

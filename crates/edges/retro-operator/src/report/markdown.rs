@@ -279,7 +279,12 @@ fn write_refutation(
 ) -> fmt::Result {
     let title = escape_text(&text::single_line(&refutation.finding));
     writeln!(out, "\n- refuted by the language model: “{title}”: {}  ", refutation.reason.describe())?;
-    writeln!(out, "  {}; {}:", investigators::describe_refuted(report_view.report, one, refutation), quote_place(&refutation.quote))?;
+    writeln!(
+        out,
+        "  {}; {}:",
+        investigators::describe_refuted(report_view.report, one, refutation),
+        quote_place(&refutation.quote)
+    )?;
     write_quote(out, &refutation.quote)?;
     writeln!(out, "\n  against the quote of the finding, {}:", quote_place(&refutation.finding_quote))?;
     write_quote(out, &refutation.finding_quote)

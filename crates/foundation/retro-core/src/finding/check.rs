@@ -3,8 +3,8 @@
 use super::{
     CONTENT_CHARS_MAX, CUE_CHARS_MAX, CheckedAnswer, Contradiction, EvidenceOrigin, FINDINGS_MAX,
     FOCUS_QUOTES_MAX, Fault, Finding, InvestigationBrief, LessonCue, MemoryVerdict, ObservedFailure,
-    QUOTE_CHARS_MAX, Quote, REASON_CHARS_MAX, RawAnswer, Refutation, RunFocus, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX,
-    TransientError, VerdictRecord,
+    QUOTE_CHARS_MAX, Quote, REASON_CHARS_MAX, RawAnswer, Refutation, RunFocus, SUBJECT_CHARS_MAX,
+    TITLE_CHARS_MAX, TransientError, VerdictRecord,
 };
 use crate::trajectory::QuotePlace;
 
@@ -115,8 +115,7 @@ fn is_valid_finding(brief: &InvestigationBrief, finding: &Finding) -> bool {
 
 /// A finding that failed a check needs no objection.
 fn is_valid_refutation(brief: &InvestigationBrief, findings: &[Finding], refutation: &Refutation) -> bool {
-    is_verbatim_quote(brief, &refutation.quote)
-        && findings.iter().any(|finding| refutation.is_about(finding))
+    is_verbatim_quote(brief, &refutation.quote) && findings.iter().any(|finding| refutation.is_about(finding))
 }
 
 fn is_valid_verdict(brief: &InvestigationBrief, verdict: &VerdictRecord) -> bool {

@@ -101,7 +101,11 @@ impl EarlierLines {
     pub fn new(earlier: &[EarlierFinding]) -> Self {
         let line =
             |one: &EarlierFinding| EarlierLine { runs: vec![one.run.clone()], finding: one.finding.clone() };
-        Self { given: to_count(earlier.len()), lines: earlier.iter().map(line).collect(), dropped: Vec::new() }
+        Self {
+            given: to_count(earlier.len()),
+            lines: earlier.iter().map(line).collect(),
+            dropped: Vec::new(),
+        }
     }
 
     /// Returns the lines.
@@ -135,7 +139,9 @@ impl EarlierLines {
     /// the oldest.
     pub fn drop_to(&mut self, bytes_max: usize) {
         let mut order: Vec<usize> = (0..self.lines.len()).collect();
-        order.sort_by_key(|at| (self.lines[*at].runs.len(), Reverse(leniency(self.lines[*at].finding.kind)), *at));
+        order.sort_by_key(|at| {
+            (self.lines[*at].runs.len(), Reverse(leniency(self.lines[*at].finding.kind)), *at)
+        });
         let (mut bytes, mut is_dropped) = (self.bytes(), vec![false; self.lines.len()]);
         for at in order {
             if bytes <= bytes_max {
@@ -263,9 +269,10 @@ mod tests {
             texts(&lines),
             ["runs a, b: step main: one", "run a: step main: two", "run b: step other: three"]
         );
-        assert_eq!(lines.describe(None, None), Compaction {
-            by: None, problem: None, given: 4, told: 3, dropped: 0, dropped_lines: Vec::new()
-        });
+        assert_eq!(
+            lines.describe(None, None),
+            Compaction { by: None, problem: None, given: 4, told: 3, dropped: 0, dropped_lines: Vec::new() }
+        );
     }
 
     #[test]
@@ -278,7 +285,8 @@ mod tests {
             earlier("b", "main", FindingKind::Repair, "new"),
         ]);
         lines.merge_equal();
-        for left in [vec!["old", "said twice", "new"], vec!["said twice", "new"], vec!["said twice"], vec![]] {
+        for left in [vec!["old", "said twice", "new"], vec!["said twice", "new"], vec!["said twice"], vec![]]
+        {
             lines.drop_to(lines.bytes() - 1);
             let kept: Vec<_> = lines.lines().iter().map(|line| line.finding.title.as_str()).collect();
             assert_eq!(kept, left);

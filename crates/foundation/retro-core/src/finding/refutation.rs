@@ -27,6 +27,8 @@ pub enum RefutationReason {
     NotAFailure,
     /// The agent wanted the failure, such as a test that must fail first.
     Intended,
+    /// The failure has another cause than the finding says.
+    WrongCause,
     /// Something else than what the finding says got past the failure.
     OtherRemedy,
     /// It is true of this task alone and teaches the next run nothing.
@@ -50,6 +52,7 @@ impl RefutationReason {
         match self {
             Self::NotAFailure => "the quoted answer is no failure",
             Self::Intended => "the agent wanted this failure",
+            Self::WrongCause => "the failure has another cause",
             Self::OtherRemedy => "something else got past the failure",
             Self::TaskSpecific => "it is true of this task alone",
         }

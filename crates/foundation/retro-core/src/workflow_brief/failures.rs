@@ -119,7 +119,8 @@ fn brief_failure(
     let (counts, opinion) = match opinion {
         Some(ContrastAnswer::Supported(remedy)) => {
             let forms: Vec<&str> = remedy.parts.iter().map(|part| part.form.as_str()).collect();
-            let avoid = remedy.parts.first().filter(|_| forms.len() == 1).and_then(|part| part.avoid.as_deref());
+            let avoid =
+                remedy.parts.first().filter(|_| forms.len() == 1).and_then(|part| part.avoid.as_deref());
             let (advice, runs) = (format_advice(&forms, avoid), to_count(remedy.runs.len()));
             (remedy.counts, ContrastOpinion::Shared { advice, runs })
         }

@@ -6,7 +6,7 @@ use crate::audience::RepoVisibility;
 /// Returns the summary of a run that got past an error by passing `region`.
 fn summary(ordinal: u64, repo: Option<&str>, error: &str) -> StoredSummary {
     let value = json!({
-        "version": crate::calls::SUMMARY_VERSION, "outcome": if ordinal % 3 == 0 { "failure" } else { "success" },
+        "version": crate::calls::SUMMARY_VERSION, "outcome": if ordinal.is_multiple_of(3) { "failure" } else { "success" },
         "repository": repo.map(|repo| json!({"repo": repo})),
         "operations": [{"step": "main", "tool": "deploy", "calls": 2, "failed": 1}],
         "errors": [{"operation": 0, "error": error, "calls": 1, "recovered": true}],
@@ -64,7 +64,8 @@ fn what_one_repository_shows_is_told_to_no_other() {
 fn its_size_is_bounded_however_many_runs_there_are() {
     let mut summaries = Vec::new();
     for ordinal in 1..=200 {
-        let mut one = summary(ordinal, Some(&format!("a/r{ordinal}")), &format!("error {ordinal} {}", "x".repeat(100)));
+        let mut one =
+            summary(ordinal, Some(&format!("a/r{ordinal}")), &format!("error {ordinal} {}", "x".repeat(100)));
         let SummaryContent::Summary(content) = &mut one.content else { panic!() };
         content.operations[0].tool = format!("tool{ordinal}");
         if ordinal > 100 {

@@ -14,7 +14,8 @@ use retro_store::broker::{LossKey, RepublishScope, StreamObservation};
 use retro_store::retention::RetentionStage;
 use retro_store::{
     AddSpansResult, AddedTrace, ArrivingSpan, ArrivingTrace, AuditAction, CollectionBounds, CollectionRules,
-    CompressedDocument, DeliveryPosition, JournalEntry, JournalStage, ModelCall, ModelCallResult, Redelivery, Store, TraceEnd,
+    CompressedDocument, DeliveryPosition, JournalEntry, JournalStage, ModelCall, ModelCallResult, Redelivery,
+    Store, TraceEnd,
 };
 use retro_store_sql::{PostgresStore, SqliteStore};
 use tokio::process::Command;

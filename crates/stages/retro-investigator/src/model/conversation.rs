@@ -180,6 +180,7 @@ impl<'a> Conversation<'a> {
             return Ok(Err(format!("at most {QUESTIONS_MAX} questions about steps are answered")));
         }
         self.questions += 1;
-        investigate_step(&mut self.asker, &self.prompts, &self.tools, arguments, share).await
+        // Boxed, because most conversations ask no such question and the future of one is large.
+        Box::pin(investigate_step(&mut self.asker, &self.prompts, &self.tools, arguments, share)).await
     }
 }

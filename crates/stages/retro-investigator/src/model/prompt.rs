@@ -76,7 +76,10 @@ fn collect_variables(
         ("facts", fence_data("facts", &describe_facts(&brief.run))),
         ("steps", tools.list_steps()),
         ("failing_calls", tools.list_failing_calls()),
-        ("heuristic_findings", fence_data("findings", &number_lines(tools.found().iter().map(describe_finding)))),
+        (
+            "heuristic_findings",
+            fence_data("findings", &number_lines(tools.found().iter().map(describe_finding))),
+        ),
         ("memories", fence_data("memories", &list_lines(memories))),
         ("earlier_findings", fence_data("findings", &earlier)),
     ]);

@@ -82,7 +82,9 @@ impl StepShare {
     }
 
     fn calls_max(self, turns_max: u32) -> u32 {
-        u32::try_from(self.of(turns_max.into())).unwrap_or(turns_max).clamp(CALLS_MIN, turns_max.max(CALLS_MIN))
+        u32::try_from(self.of(turns_max.into()))
+            .unwrap_or(turns_max)
+            .clamp(CALLS_MIN, turns_max.max(CALLS_MIN))
     }
 
     fn limit(self, whole: SpendingLimit) -> SpendingLimit {
@@ -94,8 +96,9 @@ impl StepShare {
 pub(super) fn question_spec() -> ToolSpec {
     ToolSpec {
         name: INVESTIGATE_STEP.to_owned(),
-        description: "Has somebody else look into one step of a long run and answer a question about it, with quotes."
-            .to_owned(),
+        description:
+            "Has somebody else look into one step of a long run and answer a question about it, with quotes."
+                .to_owned(),
         parameters: schema_of::<StepQuestion>(),
     }
 }
@@ -139,7 +142,10 @@ pub(super) async fn investigate_step(
         }],
         output_tokens_max: asker.settings().output_tokens_max,
     };
-    let budget = ModelBudget { investigation: share.limit(asker.settings().budget.investigation), ..ModelBudget::default() };
+    let budget = ModelBudget {
+        investigation: share.limit(asker.settings().budget.investigation),
+        ..ModelBudget::default()
+    };
     let calls_max = share.calls_max(asker.settings().turns_max);
     let mut spent = Spending::default();
     for call in 1..=calls_max {
@@ -152,7 +158,9 @@ pub(super) async fn investigate_step(
         }
         let response = match asker.ask(&request).await? {
             Ok(response) => response,
-            Err(NoAnswer::Unusable(problem) | NoAnswer::NotAsked { note: problem, .. }) => return Ok(Err(problem)),
+            Err(NoAnswer::Unusable(problem) | NoAnswer::NotAsked { note: problem, .. }) => {
+                return Ok(Err(problem));
+            }
         };
         let used = asker.to_spending(response.usage);
         spent.tokens = spent.tokens.saturating_add(used.tokens);
@@ -211,7 +219,9 @@ async fn conclude(tools: &Arc<RunTools>, step: &Step, arguments: &str) -> Result
 fn describe_place(place: QuotePlace) -> String {
     match place {
         QuotePlace::Message { turn } | QuotePlace::Reasoning { turn } => format!("turn {turn}"),
-        QuotePlace::Arguments { turn, call } | QuotePlace::Answer { turn, call } => format!("turn {turn} call {call}"),
+        QuotePlace::Arguments { turn, call } | QuotePlace::Answer { turn, call } => {
+            format!("turn {turn} call {call}")
+        }
         QuotePlace::SelfFeedback { .. } | QuotePlace::Review | QuotePlace::Saved => "no turn".to_owned(),
     }
 }

@@ -1,5 +1,7 @@
 //! Tests of the engine that asks a model, with scripted models and a journal in memory.
 
+mod sequence;
+
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
@@ -154,7 +156,8 @@ async fn investigate_with(
     let engine = ModelEngine::new(model.clone(), settings);
     let last_error = last_error.map(str::to_owned);
     let (journal_of_task, watch) = (journal.clone(), Watch::default());
-    let task = InvestigationTask { brief, journal: journal_of_task, last_error, step_share_permille: 250, watch };
+    let task =
+        InvestigationTask { brief, journal: journal_of_task, last_error, step_share_permille: 250, watch };
     let answer = engine.investigate(task).await.unwrap();
     Investigated { answer, asked: model.asked(), journal }
 }

@@ -239,7 +239,12 @@ impl RunTools {
             "list_steps" => parse::<ListSteps>(arguments).map(|ListSteps {}| self.list_steps()),
             "list_workflow_calls" => parse::<ListWorkflowCalls>(arguments).map(|asked| {
                 let repository = self.brief.run.repository();
-                list_workflow_calls(&self.workflow, repository.as_ref(), asked.step.as_deref(), asked.failed_only)
+                list_workflow_calls(
+                    &self.workflow,
+                    repository.as_ref(),
+                    asked.step.as_deref(),
+                    asked.failed_only,
+                )
             }),
             "read" => parse::<ReadSlice>(arguments).and_then(|asked| self.read_slice(&asked)),
             "search" => parse::<Search>(arguments).and_then(|asked| self.search(&asked)),

@@ -4,7 +4,9 @@
 use std::fmt::Write as _;
 
 use retro_core::audience::RunRepository;
-use retro_core::workflow_brief::{BriefPart, BriefedFailure, BriefedOperation, ContrastOpinion, WorkflowBrief};
+use retro_core::workflow_brief::{
+    BriefPart, BriefedFailure, BriefedOperation, ContrastOpinion, WorkflowBrief,
+};
 
 use super::fence::fence_data;
 
@@ -77,7 +79,9 @@ pub(super) fn list_workflow_calls(
             let operations = part.operations.iter();
             let operations =
                 operations.filter(|one| is_asked(one.step.as_str()) && (one.failed > 0 || !failed_only));
-            operations.take(LISTED_MAX).for_each(|one| out.push_str(&format!("{}\n", describe_operation(one))));
+            operations
+                .take(LISTED_MAX)
+                .for_each(|one| out.push_str(&format!("{}\n", describe_operation(one))));
             let failures = part.failures.iter().filter(|one| is_asked(one.step.as_str()));
             failures.take(LISTED_MAX).for_each(|one| out.push_str(&format!("{}\n", describe_failure(one))));
         }
@@ -137,8 +141,13 @@ mod tests {
             changes: vec![("with `region`".to_owned(), 3)],
             contrast: ContrastOpinion::Shared { advice: "pass `region` as well".to_owned(), runs: 3 },
         };
-        let operation =
-            |call: &str, failed| BriefedOperation { step: step.clone(), call: call.to_owned(), calls: 9, failed, runs: 6 };
+        let operation = |call: &str, failed| BriefedOperation {
+            step: step.clone(),
+            call: call.to_owned(),
+            calls: 9,
+            failed,
+            runs: 6,
+        };
         let part = BriefPart {
             repository: None,
             runs: 8,
@@ -153,7 +162,9 @@ mod tests {
     #[test]
     fn the_brief_says_what_is_usual_and_is_data() {
         let text = describe_workflow(&brief(), None);
-        for said in ["workflow: release", "window: 4", "success 6 (75 %)", "deploy: 9 calls in 6 runs, 6 failed"] {
+        for said in
+            ["workflow: release", "window: 4", "success 6 (75 %)", "deploy: 9 calls in 6 runs, 6 failed"]
+        {
             assert!(text.contains(said), "{said}: {text}");
         }
         assert!(text.starts_with("<data workflow ") && text.contains("handed: none"), "{text}");
