@@ -8,7 +8,7 @@ mod summary;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use retro_eval::instance::{Instance, find_release_binary};
 use serde_json::Value;
 
@@ -16,6 +16,8 @@ use recording::Recorder;
 
 /// Number of runs: two windows of the default policy.
 const RUNS: usize = 20;
+/// Maximum time that a person may take for the answers, in minutes.
+const WAIT_MINUTES_MAX: u32 = 8 * 60;
 /// Name under which the answers are recorded. No product has it, so that nobody takes them for its answers.
 const MODEL: &str = "answered-by-hand";
 /// Prices of a small model, in US dollars for a million tokens.
@@ -99,8 +101,8 @@ async fn record_cassettes(files: &Files, binary: &Path) -> Result<()> {
         ("RETRO_INVESTIGATION_TIMEOUT_S", "86400"),
     ]);
     let retro = start(files, binary, "recording", &variables).await?;
-    emit_runs(&retro, files).await?;
-    recorder.answer_until_idle(&retro).await?;
+    // Sending waits for the window before, and that waits for the answers.
+    recorder.answer_during(wait_for_answers(&retro, files)).await?;
     retro.stop().await?;
     let unused = recorder.unused_answers();
     ensure!(unused.is_empty(), "answers.toml has answers to nothing that was asked: {}", unused.join(", "));
@@ -110,6 +112,17 @@ async fn record_cassettes(files: &Files, binary: &Path) -> Result<()> {
     std::fs::rename(&recorded, &files.cassettes)?;
     println!("Recorded {} answers in {}.", recorder.answered(), files.cassettes.display());
     Ok(())
+}
+
+async fn wait_for_answers(retro: &Instance, files: &Files) -> Result<()> {
+    emit_runs(retro, files).await?;
+    // It gives up after a minute, and a person takes longer to answer.
+    for _ in 0..WAIT_MINUTES_MAX {
+        if retro.wait_until_idle().await.is_ok() {
+            return Ok(());
+        }
+    }
+    bail!("not everything was answered within {WAIT_MINUTES_MAX} minutes")
 }
 
 fn model_variables(address: &str) -> Vec<(&'static str, &str)> {

@@ -10,8 +10,8 @@ use serde_json::Value;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunAnswers {
-    /// Text by which the prompt about the run is recognised; no other prompt has it.
-    pub(super) prompt_has: String,
+    /// Texts by which the prompts about the run are recognised: they have all of these.
+    pub(super) prompt_has: Vec<String>,
     /// The answers, one after the other. Each is a list of calls of tools.
     pub(super) turns: Vec<Vec<AnsweredCall>>,
 }
@@ -39,6 +39,11 @@ pub(super) fn read_answers(path: &Path) -> Result<Vec<RunAnswers>> {
 }
 
 impl RunAnswers {
+    /// Returns `true` if a prompt is about this run.
+    pub(super) fn fits(&self, prompt: &str) -> bool {
+        self.prompt_has.iter().all(|text| prompt.contains(text))
+    }
+
     /// Returns the calls of an answer as the `file:` adapter reads them; `None` if there is no such answer.
     pub(super) fn calls_of(&self, turn: usize) -> Option<Value> {
         let to_json =

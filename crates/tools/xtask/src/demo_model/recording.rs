@@ -5,16 +5,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use retro_eval::instance::Instance;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::answers::RunAnswers;
 
 /// Pause between two looks for requests.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum time that a person may take for all answers, in minutes.
-const WAIT_MINUTES_MAX: u32 = 8 * 60;
 /// Bytes of text for one token in the estimates: no tokenizer takes part.
 const BYTES_PER_TOKEN: usize = 4;
 
@@ -40,26 +37,17 @@ impl Recorder {
         }
     }
 
-    /// Answers until no retrospective is open. A request without an answer is named, and waits for a person.
-    pub(super) async fn answer_until_idle(&self, retro: &Instance) -> Result<()> {
+    /// Answers until the work is done. A request without an answer is named, and waits for a person.
+    pub(super) async fn answer_during(&self, work: impl Future<Output = Result<()>>) -> Result<()> {
         let answering = async {
             loop {
                 self.answer_waiting()?;
                 tokio::time::sleep(LOOK_INTERVAL).await;
             }
         };
-        let idle = async {
-            // It gives up after a minute, and a person takes longer to answer.
-            for _ in 0..WAIT_MINUTES_MAX {
-                if retro.wait_until_idle().await.is_ok() {
-                    return Ok(());
-                }
-            }
-            bail!("not everything was answered within {WAIT_MINUTES_MAX} minutes")
-        };
         tokio::select! {
             failed = answering => failed,
-            idle = idle => idle,
+            done = work => done,
         }
     }
 
@@ -102,7 +90,7 @@ impl Recorder {
         let messages = request["messages"].as_array()?;
         let of_role = |role: &'static str| messages.iter().filter(move |message| message["role"] == role);
         let asked: String = of_role("user").filter_map(|message| message["text"].as_str()).collect();
-        let run = self.answers.iter().position(|one| asked.contains(&one.prompt_has))?;
+        let run = self.answers.iter().position(|one| one.fits(&asked))?;
         let turn = of_role("assistant").count();
         let calls = self.answers[run].calls_of(turn)?;
         self.given.borrow_mut().insert((run, turn));
