@@ -2,13 +2,16 @@
 .DEFAULT_GOAL := help
 # Where rustup puts cargo, for a shell that has not been told yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
-.PHONY: help demo test conformance bench bench-context chaos restarts loop dev ci golden gen fuzz prepare
+.PHONY: help demo demo-model test conformance bench bench-context chaos restarts loop dev ci golden gen fuzz prepare
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | column -t -s '|'
 
 demo: prepare ## builds, then shows real runs becoming memories; ends by itself
 	cargo build --release --locked --package retro && cargo xtask demo
+
+demo-model: prepare ## real runs investigated by a language model from recorded answers, without a key or a network
+	cargo build --release --locked --package retro && cargo xtask demo-model
 
 test: ## every test, on both databases
 	@bash .ci/prepare tests

@@ -62,7 +62,10 @@ pub(crate) async fn play_case(path: &Path, pipeline: &Pipeline) -> CaseResult {
     };
     let problems = match case.is_about_reviews() {
         true => ReviewPlayer::new(&case, pipeline).play().await,
-        false => CasePlayer::new(&case, pipeline).play().await,
+        false => match CasePlayer::new(&case, pipeline) {
+            Ok(mut player) => player.play().await,
+            Err(wrong) => vec![wrong],
+        },
     };
     problem(case.story().to_owned(), problems)
 }

@@ -2,17 +2,23 @@
 //! memories.
 
 mod check;
+mod compaction;
 mod cue;
 mod focus;
 mod line;
 mod quote;
+mod refutation;
 mod stated;
 
 pub use check::{check_answer, is_verbatim_quote};
+pub use compaction::{
+    COMPACTED_BYTES_MAX, Compaction, EARLIER_BYTES_MAX, EarlierLine, EarlierLines, LineGroup,
+};
 pub use cue::{AS_DOCUMENTED, LessonCue, SAME_CALL_AGAIN};
 pub use focus::{EarlierFocus, FOCUS_QUOTES_MAX, FocusQuestion, RunFocus, StatedCause};
 pub use line::{Advice, FORM_SEPARATOR, TITLE_CHARS_MAX, format_advice, format_title};
 pub use quote::{QUOTE_CHARS_MAX, Quote};
+pub use refutation::{Refutation, RefutationReason, RefutedFinding};
 pub use stated::{LessonFieldError, SavedChange, StatedFields, stated_form};
 
 use serde::{Deserialize, Serialize};
@@ -324,6 +330,9 @@ pub struct RawAnswer {
     /// What the run says about the question of a person; `None` if nobody asked, or nothing was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<RunFocus>,
+    /// Objections of a model to findings of the heuristics, which stay among the findings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refutations: Vec<Refutation>,
     /// Causes in the words of a model, which only people are shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatedCause>,
@@ -333,6 +342,9 @@ pub struct RawAnswer {
     /// Number of entries that could not be built from what a model stated.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub dropped: u32,
+    /// How the list of earlier findings was shortened for the model; `None` if it was short enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<Compaction>,
     /// Reason why a configured model took no part in the answer; `None` if it did, or if none is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_note: Option<String>,
@@ -389,9 +401,15 @@ pub struct CheckedAnswer {
     /// What the run says about the question of a person; `None` if nobody asked, or nothing was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<RunFocus>,
+    /// Objections of a model to findings of the heuristics, which stay among the findings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refutations: Vec<Refutation>,
     /// Causes in the words of a model, which only people are shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatedCause>,
+    /// How the list of earlier findings was shortened for the model; `None` if it was short enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<Compaction>,
     /// Reason why a configured model took no part in the answer; `None` if it did, or if none is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_note: Option<String>,
@@ -403,6 +421,17 @@ pub struct CheckedAnswer {
 /// Maximum number of findings of one investigation, and likewise of its transient errors and its
 /// contradictions. A real run has far fewer.
 pub const FINDINGS_MAX: usize = 50;
+
+impl CheckedAnswer {
+    /// Returns the objection because of which a finding of this answer counts nothing. Returns `None` if there is none, or if
+    /// the policy ignores it.
+    pub fn find_dispute(&self, finding: &Finding, refuted: RefutedFinding) -> Option<&Refutation> {
+        match refuted {
+            RefutedFinding::Neutral => self.refutations.iter().find(|one| one.is_about(finding)),
+            RefutedFinding::Ignore => None,
+        }
+    }
+}
 
 impl InvestigationBrief {
     /// Returns the step that contains a place in the run, or `None` if the run has no such place.

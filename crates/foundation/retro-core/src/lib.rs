@@ -46,3 +46,4 @@ pub mod trace;
 pub mod trace_collection;
 pub mod trajectory;
 pub mod weight;
+pub mod workflow_brief;

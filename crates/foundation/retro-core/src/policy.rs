@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, to_value};
 
 use crate::canonical::content_hash;
+use crate::finding::RefutedFinding;
 use crate::id::WorkflowKey;
 use crate::memory::CONTRADICTIONS_KEPT_MAX;
 use crate::pipeline::PipelineVersion;
@@ -152,6 +153,13 @@ pub struct Policy {
     pub held_dangers: Vec<Danger>,
     /// What counts as one witness when runs confirm a memory.
     pub witness: WitnessRule,
+    /// Share of what one investigation may use (tokens, money, number of calls) that a language model may spend on a
+    /// question about one step, per mille. With 0, it cannot ask about single steps.
+    #[schemars(range(min = 0, max = 1000))]
+    pub step_share_permille: u16,
+    /// What a finding of the heuristics counts that a language model refutes with a quote from the run. What the call
+    /// summaries of many runs support counts in either case.
+    pub model_refutes: RefutedFinding,
     /// Version of the pipeline from which the policy was read; `None` if it was read from none. A retrospective that opens
     /// under the policy keeps the version, which is stored beside the policy.
     #[serde(skip)]
@@ -179,6 +187,8 @@ const KEYS_ADDED: &[&str] = &[
     "widen_repositories",
     "window_runs_max",
     "window_backlog_permille",
+    "model_refutes",
+    "step_share_permille",
 ];
 
 /// Order in which runs are sampled from a window.
@@ -245,6 +255,8 @@ impl Default for Policy {
             rule_tokens_max: 200,
             held_dangers: Danger::HELD_BY_DEFAULT.to_vec(),
             witness: WitnessRule::Origin,
+            step_share_permille: 250,
+            model_refutes: RefutedFinding::Neutral,
             pipeline: None,
         }
     }
@@ -398,8 +410,8 @@ mod tests {
         let schema = schema_for!(Policy).to_value();
         for (key, field) in schema["properties"].as_object().unwrap() {
             let bounded = field["minimum"].is_i64() && field["maximum"].is_i64();
-            let choice =
-                ["sample_order", "held_dangers", "witness", "widen_repositories"].contains(&key.as_str());
+            let choice = ["sample_order", "held_dangers", "witness", "widen_repositories", "model_refutes"]
+                .contains(&key.as_str());
             assert!(bounded || choice, "{key}: {field}");
         }
     }

@@ -72,6 +72,8 @@ words! {
         SummaryCommit = "summary.commit",
         /// A call of a model is stored with its answer, before anybody uses it.
         ModelCallCommit = "model_call.commit",
+        /// The brief of a workflow is journalled.
+        JournalBriefedCommit = "journal.briefed.commit",
         /// The investigator's answer is journalled.
         JournalAnsweredCommit = "journal.answered.commit",
         /// A failed attempt releases its investigation for a retry.

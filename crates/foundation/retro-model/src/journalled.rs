@@ -61,6 +61,21 @@ impl<'a> JournalledModel<'a> {
         Ok(Self { model, journal, price, budget, known, answered: Vec::new() })
     }
 
+    /// Returns the name of the model.
+    pub fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    /// Returns what a request may use at most.
+    pub fn estimate_spending(&self, request: &ModelRequest) -> Spending {
+        self.to_spending(estimate_usage(request.prompt_bytes(), request.output_tokens_max))
+    }
+
+    /// Returns tokens with their cost, which is 0 if the price is not known.
+    pub fn to_spending(&self, usage: TokenUsage) -> Spending {
+        Spending { tokens: usage.total(), micro_usd: self.cost_of(usage).unwrap_or_default() }
+    }
+
     /// Returns the prompts that were answered, by their hashes, in the order in which they were asked.
     pub fn answered_prompts(&self) -> &[String] {
         &self.answered
@@ -108,10 +123,9 @@ impl<'a> JournalledModel<'a> {
 
     async fn find_exceeded_budget(&self, request: &ModelRequest) -> Result<Option<String>, StoreError> {
         let spent = self.journal.load_spending().await?;
-        let next = estimate_usage(request.prompt_bytes(), request.output_tokens_max);
-        let micro_usd = self.cost_of(next).unwrap_or_default();
-        let next = Spending { tokens: next.total(), micro_usd };
-        Ok(check_budget(self.budget, &spent, next).err().map(|exceeded| exceeded.to_string()))
+        Ok(check_budget(self.budget, &spent, self.estimate_spending(request))
+            .err()
+            .map(|exceeded| exceeded.to_string()))
     }
 
     fn to_model_call(

@@ -7,8 +7,14 @@ use retro_core::pipeline::PipelineName;
 pub enum PromptName {
     /// Instructions to a model that investigates a run, the same for every run, so that a provider can cache them.
     System,
-    /// First message about one run.
+    /// First message: what is the same for all runs of a retrospective.
+    Workflow,
+    /// Second message: what is about one run.
     Run,
+    /// Instructions to the model that shortens what a prompt says about earlier runs.
+    Compact,
+    /// Instructions to the model that answers a question about one step of a run.
+    Step,
     /// Instructions to a model that reads reviews, the same for every review.
     ReviewSystem,
     /// Message with the remarks of a review.
@@ -33,6 +39,12 @@ const fn always(name: &'static str, doc: &'static str) -> PromptVariable {
 const fn sometimes(name: &'static str, doc: &'static str) -> PromptVariable {
     PromptVariable { name, doc, may_be_empty: true }
 }
+
+const WORKFLOW_VARIABLES: &[PromptVariable] = &[always(
+    "workflow_brief",
+    "Steps of the workflow and what its runs call, their usual outcomes, and its active memories with weights. Computed once a \
+     retrospective, of the run's repository.",
+)];
 
 const RUN_VARIABLES: &[PromptVariable] = &[
     always(
@@ -64,7 +76,9 @@ impl PromptName {
     /// Returns the prompts of a pipeline, the instructions first.
     pub const fn of_pipeline(pipeline: PipelineName) -> &'static [Self] {
         match pipeline {
-            PipelineName::Retrospective => &[Self::System, Self::Run],
+            PipelineName::Retrospective => {
+                &[Self::System, Self::Workflow, Self::Run, Self::Compact, Self::Step]
+            }
             PipelineName::Review => &[Self::ReviewSystem, Self::Remarks],
         }
     }
@@ -72,7 +86,9 @@ impl PromptName {
     /// Returns the pipeline of the prompt.
     pub const fn pipeline(self) -> PipelineName {
         match self {
-            Self::System | Self::Run => PipelineName::Retrospective,
+            Self::System | Self::Workflow | Self::Run | Self::Compact | Self::Step => {
+                PipelineName::Retrospective
+            }
             Self::ReviewSystem | Self::Remarks => PipelineName::Review,
         }
     }
@@ -81,7 +97,10 @@ impl PromptName {
     pub const fn file_name(self) -> &'static str {
         match self {
             Self::System | Self::ReviewSystem => "system.md",
+            Self::Workflow => "workflow.md",
             Self::Run => "run.md",
+            Self::Compact => "compact.md",
+            Self::Step => "step.md",
             Self::Remarks => "remarks.md",
         }
     }
@@ -95,16 +114,20 @@ impl PromptName {
     pub const fn shipped_text(self) -> &'static str {
         match self {
             Self::System => include_str!("../../../../pipelines/retrospective/prompts/system.md"),
+            Self::Workflow => include_str!("../../../../pipelines/retrospective/prompts/workflow.md"),
             Self::Run => include_str!("../../../../pipelines/retrospective/prompts/run.md"),
             Self::ReviewSystem => include_str!("../../../../pipelines/review/prompts/system.md"),
             Self::Remarks => include_str!("../../../../pipelines/review/prompts/remarks.md"),
+            Self::Compact => include_str!("../../../../pipelines/retrospective/prompts/compact.md"),
+            Self::Step => include_str!("../../../../pipelines/retrospective/prompts/step.md"),
         }
     }
 
     /// Returns the variables that the prompt may use. Instructions have none: they are the same for every run and review.
     pub const fn variables(self) -> &'static [PromptVariable] {
         match self {
-            Self::System | Self::ReviewSystem => &[],
+            Self::System | Self::Compact | Self::Step | Self::ReviewSystem => &[],
+            Self::Workflow => WORKFLOW_VARIABLES,
             Self::Run => RUN_VARIABLES,
             Self::Remarks => REMARKS_VARIABLES,
         }

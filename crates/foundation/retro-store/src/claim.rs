@@ -56,6 +56,8 @@ pub enum StoredBody {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum JournalStage {
+    /// The brief of the workflow was computed, for this and all later investigations of the retrospective.
+    Briefed,
     /// The engine returned its answer. A worker that takes over reuses the journaled answer instead of paying
     /// for a second model call.
     Answered,

@@ -14,7 +14,9 @@ use retro_core::retrospective::{Investigation, InvestigationResult, Retrospectiv
 use retro_core::run::RunFacts;
 use retro_core::sample::Sample;
 
-use crate::{Claim, JournalEntry, ModelCallStore, PipelineStore, Result, StoredBody, TraceStore};
+use crate::{
+    Claim, JournalEntry, ModelCallStore, PipelineStore, Result, StoredBody, TraceStore, WorkflowBriefStore,
+};
 
 /// Run of a claimed window whose calls are not yet summarised.
 #[derive(Debug, Clone)]
@@ -72,7 +74,7 @@ pub type DecideFollowUp<'a> = &'a (dyn Fn(&InvestigationSequence) -> FollowUp + 
 
 /// Claims investigations, journals their stages and ends them.
 #[async_trait]
-pub trait InvestigatorStore: TraceStore + ModelCallStore + PipelineStore {
+pub trait InvestigatorStore: TraceStore + ModelCallStore + PipelineStore + WorkflowBriefStore {
     /// Claims the oldest due investigation that is neither paused nor claimed, for `lease_s` seconds. Returns
     /// `None` if there is none. `worker` is the display name of the worker.
     async fn claim_investigation(&self, worker: &str, lease_s: u64) -> Result<Option<Claim>>;

@@ -39,6 +39,7 @@ pub mod trace;
 pub mod track;
 pub mod vectors;
 pub mod verify;
+pub mod workflow_brief;
 pub mod write;
 
 pub use access::{AccessTokenStore, CreateTokenResult, NewAccessToken, UsableToken};
@@ -106,6 +107,7 @@ pub use verify::{
     MemoryRecords, OrdinalSummary, RetrospectiveCursor, RetrospectivePage, RetrospectiveRecords, VerifyStore,
     WindowRow, WorkflowRecords,
 };
+pub use workflow_brief::WorkflowBriefStore;
 pub use write::{Deletion, Release, WriterStore};
 
 /// Ports that agents' requests need, which have connections of their own.

@@ -40,5 +40,6 @@ fn stored_words_never_change() {
         &["canary", "running", "stopped", "done"],
     );
     check(RetentionStage::ALL, &["bodies", "journals", "runs", "events", "messages", "attempts"]);
+    assert_eq!(JournalStage::Briefed.as_str(), "briefed");
     assert_eq!(JournalStage::Answered.as_str(), "answered");
 }

@@ -10,16 +10,22 @@ pub(crate) const PATH: &str = "messages";
 /// Version of the protocol.
 pub(crate) const VERSION: &str = "2023-06-01";
 
-/// Builds the body of a request. Marks the instructions and the end of the conversation for the provider's cache: each
-/// call of a conversation begins with the whole call before.
+/// Builds the body of a request. Marks three places for the provider's cache: the end of the instructions, the end of a first
+/// message that another one of the program follows, which many conversations begin with, and the end of the conversation,
+/// because each call of a conversation begins with the whole call before. The protocol allows four marks.
 pub(crate) fn build_body(request: &ModelRequest, model: &str) -> Value {
     let cached = json!({"type": "ephemeral"});
     let tools = request.tools.iter().map(
         |tool| json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters}),
     );
     let mut messages: Vec<Value> = request.messages.iter().map(to_message).collect();
-    if let Some(last) = messages.last_mut().and_then(|last| last["content"].as_array_mut()?.last_mut()) {
-        last["cache_control"] = cached.clone();
+    let is_shared =
+        matches!(request.messages.as_slice(), [ChatMessage::User { .. }, ChatMessage::User { .. }, ..]);
+    if let (true, Some(first)) = (is_shared, messages.first_mut()) {
+        mark_end(first, &cached);
+    }
+    if let Some(last) = messages.last_mut() {
+        mark_end(last, &cached);
     }
     let mut body = json!({
         "model": model,
@@ -35,6 +41,13 @@ pub(crate) fn build_body(request: &ModelRequest, model: &str) -> Value {
         };
     }
     body
+}
+
+/// Marks the end of a message for the provider's cache.
+fn mark_end(message: &mut Value, cached: &Value) {
+    if let Some(block) = message["content"].as_array_mut().and_then(|blocks| blocks.last_mut()) {
+        block["cache_control"] = cached.clone();
+    }
 }
 
 fn to_message(message: &ChatMessage) -> Value {

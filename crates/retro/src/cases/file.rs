@@ -36,6 +36,9 @@ pub(super) struct Case {
     /// Workflow of the runs, for a pipeline with values of single workflows.
     #[serde(default)]
     pub(super) workflow: Option<Workflow>,
+    /// Values of the policy for this case alone, over those of the pipeline.
+    #[serde(default)]
+    pub(super) policy: Option<Spanned<toml::Table>>,
     /// Runs by name. Each use of a name is a run of its own.
     #[serde(default)]
     pub(super) run: BTreeMap<String, CaseRun>,

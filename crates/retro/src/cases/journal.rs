@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use retro_core::model_use::{BudgetBound, Spending};
 use retro_core::review::ModelCosts;
+use retro_core::workflow_brief::WorkflowBrief;
 use retro_investigator::InvestigationJournal;
 use retro_model::CallJournal;
 use retro_reviewer::{ReadingJournal, sum_costs};
@@ -16,12 +17,13 @@ use retro_store::{ModelCall, ReviewCall, StoreError};
 pub(super) struct CaseJournal {
     calls: Mutex<Vec<ModelCall>>,
     prompts: BTreeMap<String, String>,
+    workflow: WorkflowBrief,
 }
 
 impl CaseJournal {
-    /// Creates an empty journal with these prompts.
-    pub(super) const fn with_prompts(prompts: BTreeMap<String, String>) -> Self {
-        Self { calls: Mutex::new(Vec::new()), prompts }
+    /// Creates an empty journal with these prompts and this brief of the workflow.
+    pub(super) const fn new(prompts: BTreeMap<String, String>, workflow: WorkflowBrief) -> Self {
+        Self { calls: Mutex::new(Vec::new()), prompts, workflow }
     }
 }
 
@@ -45,6 +47,10 @@ impl CallJournal for CaseJournal {
 impl InvestigationJournal for CaseJournal {
     async fn load_prompts(&self) -> Result<Option<BTreeMap<String, String>>, StoreError> {
         Ok(Some(self.prompts.clone()))
+    }
+
+    async fn open_workflow_brief(&self) -> Result<WorkflowBrief, StoreError> {
+        Ok(self.workflow.clone())
     }
 }
 

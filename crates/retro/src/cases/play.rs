@@ -20,6 +20,7 @@ use retro_core::run::{RunFacts, RunOutcome};
 use retro_core::sample::Sample;
 use retro_core::similarity::NgramEmbedder;
 use retro_core::trajectory::{ToolCall, Trajectory, Turn, TurnSource};
+use retro_core::workflow_brief::WorkflowBrief;
 use retro_investigator::{Engine, HeuristicEngine, ModelEngine, ModelSettings, play_investigation};
 use retro_model::{ModelResponse, ScriptedModel, ToolUse};
 use retro_store::{Claim, StoredBody};
@@ -63,14 +64,20 @@ struct PlayedRun<'a> {
 }
 
 impl<'a> CasePlayer<'a> {
-    /// Prepares the workflow of a case, without memories.
-    pub(super) fn new(file: &'a CaseFile, pipeline: &Pipeline) -> Self {
+    /// Prepares the workflow of a case, without memories. Fails with a sentence if the values of its policy are wrong.
+    pub(super) fn new(file: &'a CaseFile, pipeline: &Pipeline) -> Result<Self, String> {
         let named = || Workflow::new("case").expect("a valid name");
         let workflow = file.case.workflow.clone().unwrap_or_else(named);
         let key = WorkflowKey { tenant: Tenant::default_tenant(), workflow };
-        Self {
+        let policy = pipeline.policy_for(&key);
+        let policy = match &file.case.policy {
+            Some(values) => override_policy(policy, values.get_ref())
+                .map_err(|problem| format!("{}: {problem}", file.place(values.span())))?,
+            None => policy,
+        };
+        Ok(Self {
             file,
-            policy: pipeline.policy_for(&key),
+            policy,
             key,
             prompts: pipeline.version().contents().prompts.clone(),
             now: START.parse().expect("a valid time"),
@@ -82,7 +89,7 @@ impl<'a> CasePlayer<'a> {
             tombstones: BTreeMap::new(),
             changes: Vec::new(),
             summaries: Vec::new(),
-        }
+        })
     }
 
     /// Plays the case and returns what was not as expected, each with file and line.
@@ -220,6 +227,10 @@ impl<'a> CasePlayer<'a> {
         window: &[PlayedRun<'_>],
     ) -> Result<(Vec<Investigation>, Vec<StoredSummary>), String> {
         let (mut ended, mut summaries): (Vec<Investigation>, _) = (Vec::new(), Vec::new());
+        let memories: Vec<_> = self.memories.values().cloned().collect();
+        // Of the runs before this window alone: its own are summarised while they are played.
+        let workflow =
+            WorkflowBrief::build(&self.key.workflow, window.len() as u64, &self.summaries, &memories);
         for (number, run) in (1u32..).zip(window) {
             let claim = Claim {
                 retrospective: retrospective.clone(),
@@ -230,12 +241,12 @@ impl<'a> CasePlayer<'a> {
                 run: run.facts.clone(),
                 body: StoredBody::Inline(run.body.clone()),
                 presented: run.presented.clone(),
-                memories: self.memories.values().cloned().collect(),
+                memories: memories.clone(),
                 earlier: ended.clone(),
                 journal: Vec::new(),
                 last_error: None,
             };
-            let journal = Arc::new(CaseJournal::with_prompts(self.prompts.clone()));
+            let journal = Arc::new(CaseJournal::new(self.prompts.clone(), workflow.clone()));
             let played = play_investigation(&claim, &*build_engine(run.told), journal).await;
             let played = played.map_err(|error| error.to_string())?;
             let (run_id, ordinal) = (run.facts.run_id.clone(), run.ordinal);
@@ -310,6 +321,19 @@ impl<'a> CasePlayer<'a> {
             feedback: Vec::new(),
         }
     }
+}
+
+/// Returns the policy with the values of a case. Fails with a sentence if a key is unknown or a value out of bounds.
+fn override_policy(policy: Policy, values: &toml::Table) -> Result<Policy, String> {
+    let mut all = serde_json::to_value(&policy).expect("a policy is plain data");
+    for (key, value) in values {
+        all[key] = json!(value);
+    }
+    let changed: Policy = serde_json::from_value(all).map_err(|error| error.to_string())?;
+    changed
+        .validate()
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+    Ok(Policy { pipeline: policy.pipeline, ..changed })
 }
 
 fn to_window_run(run: &PlayedRun<'_>) -> WindowRun {

@@ -62,6 +62,7 @@ mod rolling_restart;
 mod rules;
 mod runs_in_full;
 mod secrets;
+mod sequence;
 mod short_ids;
 mod slow_clients;
 mod state_bench;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use retro_core::audience::{Audience, RunRepository};
 use retro_core::finding::{
-    BriefMemory, EarlierFinding, EarlierFocus, Finding, FocusQuestion, InvestigationBrief,
+    BriefMemory, EarlierFinding, EarlierFocus, Finding, FocusQuestion, InvestigationBrief, RefutedFinding,
 };
 use retro_core::id::{Step, Tenant};
 use retro_core::memory::{Memory, MemoryStatus};
@@ -123,7 +123,7 @@ pub(crate) fn build_brief(claim: &Claim, fetched: FetchedBody) -> Result<Investi
         earlier: claim
             .earlier
             .iter()
-            .flat_map(earlier_findings)
+            .flat_map(|one| earlier_findings(one, claim.retrospective.policy.model_refutes))
             .filter(|one| may_be_told(&one.finding, repository.as_ref()))
             .collect(),
         focus: focus_question(claim),
@@ -175,10 +175,14 @@ fn to_known_memory(memory: &Memory, presented: &[PresentedMemory]) -> Option<Bri
     })
 }
 
-fn earlier_findings(investigation: &Investigation) -> Vec<EarlierFinding> {
+/// Returns the findings of an earlier investigation, without those that count nothing because a model refutes them.
+fn earlier_findings(investigation: &Investigation, refuted: RefutedFinding) -> Vec<EarlierFinding> {
     let looked = investigation.result.as_ref().and_then(|result| result.checked_answer());
-    let findings = looked.map(|(checked, _)| checked.findings.clone()).unwrap_or_default();
-    findings.into_iter().map(|finding| EarlierFinding { run: investigation.run.clone(), finding }).collect()
+    let Some((checked, _)) = looked else { return Vec::new() };
+    let counted = checked.findings.iter().filter(|finding| checked.find_dispute(finding, refuted).is_none());
+    counted
+        .map(|finding| EarlierFinding { run: investigation.run.clone(), finding: finding.clone() })
+        .collect()
 }
 
 #[cfg(test)]

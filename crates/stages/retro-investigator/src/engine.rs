@@ -19,6 +19,9 @@ pub struct InvestigationTask {
     pub journal: Arc<dyn InvestigationJournal>,
     /// Reason why the last attempt failed; `None` if none failed.
     pub last_error: Option<String>,
+    /// Share of the bounds of the investigation that a question of a model about one step may use, per mille; 0 if none may be
+    /// asked.
+    pub step_share_permille: u16,
     /// Work that outlives the engine's future, such as a blocking task, must own it, so the watchdog keeps observing it.
     pub watch: Watch,
 }

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use retro_consumer::run_blocking;
+use retro_core::calls::CONTRAST_RUNS;
 use retro_core::model_use::{BudgetBound, Spending};
 use retro_core::pipeline::PipelineName;
+use retro_core::workflow_brief::WorkflowBrief;
 use retro_model::CallJournal;
-use retro_store::{Claim, InvestigatorStore, ModelCall, StoreError};
+use retro_store::{Claim, InvestigatorStore, JournalEntry, JournalStage, ModelCall, StoreError};
 
 /// Calls of models of one investigation, and the prompts of its pipeline.
 #[async_trait]
@@ -16,6 +19,10 @@ pub trait InvestigationJournal: CallJournal {
     /// Loads the texts of the prompts under which the retrospective was opened, by file name. Returns `None` if none were
     /// stored, because an earlier version of the program opened it; the shipped ones apply then.
     async fn load_prompts(&self) -> Result<Option<BTreeMap<String, String>>, StoreError>;
+
+    /// Loads the brief of the workflow. The first investigation of a retrospective that asks for it computes and stores it,
+    /// so that all of them, and whoever takes one over, see the same.
+    async fn open_workflow_brief(&self) -> Result<WorkflowBrief, StoreError>;
 }
 
 /// The journal of a claimed investigation, in the database.
@@ -49,5 +56,28 @@ impl InvestigationJournal for ClaimJournal {
             .load_pipeline(&retrospective.key.tenant, PipelineName::Retrospective, &version.pipeline)
             .await?;
         Ok(stored.map(|contents| contents.prompts))
+    }
+
+    async fn open_workflow_brief(&self) -> Result<WorkflowBrief, StoreError> {
+        let stored = self.store.load_workflow_brief(&self.claim).await?;
+        // What another version of the program stored may be something else; it is then computed for this investigation.
+        if let Some(brief) = stored.and_then(|stored| serde_json::from_value(stored).ok()) {
+            return Ok(brief);
+        }
+        let limit = u32::try_from(CONTRAST_RUNS).unwrap_or(u32::MAX);
+        let newest = self.store.list_newest_summaries(&self.claim, limit).await?;
+        let claim = self.claim.clone();
+        let brief = run_blocking(move || {
+            let retrospective = &claim.retrospective;
+            // A manual retrospective names its runs and has no window.
+            let is_automatic = retrospective.manual_request.is_none();
+            let window_runs = if is_automatic { retrospective.window_runs() } else { 0 };
+            WorkflowBrief::build(&retrospective.key.workflow, window_runs, &newest, &claim.memories)
+        })
+        .await;
+        let body = serde_json::to_value(&brief).expect("a brief is plain data");
+        let entry = JournalEntry { stage: JournalStage::Briefed, body };
+        self.store.append_journal(&self.claim, &entry).await?;
+        Ok(brief)
     }
 }

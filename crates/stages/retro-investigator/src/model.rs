@@ -9,16 +9,20 @@
 //! that cannot be used is a failed attempt: it is recorded, and the next prompt says what was wrong with it.
 
 mod answer;
+mod asker;
+mod compact;
 mod conversation;
 mod prompt;
 mod settings;
+mod step;
 mod tools;
+mod workflow;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use retro_consumer::run_blocking;
-use retro_core::finding::{InvestigationBrief, InvestigatorAnswer, RawAnswer};
+use retro_core::finding::{Compaction, InvestigationBrief, InvestigatorAnswer, RawAnswer};
 use retro_core::pipeline::PipelineName;
 use retro_core::report::HEURISTICS;
 use retro_model::LanguageModel;
@@ -32,8 +36,11 @@ pub use self::settings::ModelSettings;
 use crate::engine::{Engine, InvestigationTask, run_heuristics};
 use crate::heuristics::judge_run_calls;
 use answer::{SubmittedAnswer, merge_answer};
+use asker::Asker;
+use compact::compact_earlier;
 use conversation::{Conversation, ConversationEnd};
 use prompt::build_prompt;
+use step::StepShare;
 use tools::RunTools;
 
 /// Beginning of the reason of an attempt whose answer could not be used. The next prompt tells the model the rest.
@@ -55,34 +62,37 @@ impl ModelEngine {
         &self,
         task: &InvestigationTask,
         heuristics: &RawAnswer,
-    ) -> Result<ConversationEnd, StoreError> {
+    ) -> Result<(ConversationEnd, Option<Compaction>), StoreError> {
+        let broken = |note| (ConversationEnd::NotAsked { outcome: "prompt_broken", note }, None);
+        let stored = task.journal.load_prompts().await?;
+        let prompts = Prompts::from_texts(PipelineName::Retrospective, &stored.unwrap_or_default());
+        let prompts = match prompts {
+            Ok(prompts) => prompts,
+            // The prompts were checked when they were read, with sample facts and by that version of the program.
+            Err(problems) => return Ok(broken(describe_problems(&problems))),
+        };
+        let workflow = task.journal.open_workflow_brief().await?;
+        let mut asker = Asker::open(&*self.model, &self.settings, &*task.journal).await?;
+        let (earlier, compaction) = compact_earlier(&mut asker, &prompts, &task.brief.earlier).await?;
         let last_problem = task.last_error.as_deref().and_then(|error| error.strip_prefix(UNUSABLE));
         let (brief, found) = (task.brief.clone(), heuristics.findings.clone());
         let last_problem = last_problem.map(str::to_owned);
-        let stored = task.journal.load_prompts().await?;
         // Judging the calls of a long run takes a while.
+        let rendered = prompts.clone();
         let (tools, prompt) = run_blocking(move || {
-            let tools = RunTools::new(brief.clone(), &judge_run_calls(&brief.trajectory));
-            let prompts = Prompts::from_texts(PipelineName::Retrospective, &stored.unwrap_or_default());
-            let prompt = prompts.map_err(|problems| describe_problems(&problems)).and_then(|prompts| {
-                build_prompt(&prompts, &brief, &tools, &found, last_problem.as_deref())
-                    .map_err(|problem| describe_problems(&[problem]))
-            });
+            let judged = judge_run_calls(&brief.trajectory);
+            let tools = RunTools::new(brief.clone(), &judged, workflow, found);
+            let prompt = build_prompt(&rendered, &brief, &tools, &earlier, last_problem.as_deref());
             (tools, prompt)
         })
         .await;
         let prompt = match prompt {
             Ok(prompt) => prompt,
-            // The prompts were checked when they were read, with sample facts and by that version of the program.
-            Err(note) => return Ok(ConversationEnd::NotAsked { outcome: "prompt_broken", note }),
+            Err(problem) => return Ok(broken(describe_problems(&[problem]))),
         };
-        let conversation = Conversation {
-            model: &*self.model,
-            settings: &self.settings,
-            journal: &*task.journal,
-            tools: Arc::new(tools),
-        };
-        conversation.run(prompt).await
+        let share = Some(StepShare(task.step_share_permille)).filter(|share| share.0 > 0);
+        let mut conversation = Conversation::new(asker, prompts, tools, share);
+        Ok((conversation.run(prompt).await?, compaction))
     }
 
     async fn merge(
@@ -90,10 +100,11 @@ impl ModelEngine {
         brief: Arc<InvestigationBrief>,
         heuristics: RawAnswer,
         submitted: SubmittedAnswer,
+        compaction: Option<Compaction>,
     ) -> RawAnswer {
         let engine = format!("{HEURISTICS} and {}", self.model.name());
         let merged = run_blocking(move || merge_answer(&brief, heuristics, submitted)).await;
-        RawAnswer { engine, ..merged }
+        RawAnswer { engine, compaction, ..merged }
     }
 }
 
@@ -112,10 +123,12 @@ impl Engine for ModelEngine {
         let found = run_heuristics(task.brief.clone(), task.watch.clone()).await;
         let InvestigatorAnswer::Answered(heuristics) = found else { return Ok(found) };
         let run = &task.brief.run.run_id;
-        Ok(match self.ask_model(&task, &heuristics).await? {
+        let (end, compaction) = self.ask_model(&task, &heuristics).await?;
+        Ok(match end {
             ConversationEnd::Submitted(submitted) => {
                 MODEL_INVESTIGATIONS.add(1, ["model"]);
-                InvestigatorAnswer::Answered(self.merge(task.brief.clone(), heuristics, submitted).await)
+                let merged = self.merge(task.brief.clone(), heuristics, submitted, compaction).await;
+                InvestigatorAnswer::Answered(merged)
             }
             ConversationEnd::Unusable(problem) => {
                 info!(run.id = %run, "the language model gave no usable answer about run {run}: {problem}");

@@ -119,7 +119,8 @@ impl Worker {
         }
         let span = self.begin_span(&claim).await;
         let began = Instant::now();
-        let worked = span.instrument(self.process_claim(&claim, stop, &span)).await;
+        // Boxed: an answer with all that belongs to it is large, and the span passes the future on by value.
+        let worked = span.instrument(Box::pin(self.process_claim(&claim, stop, &span))).await;
         retro_telemetry::metrics::INVESTIGATION_DURATION.record(began.elapsed().as_secs_f64(), []);
         if let Err(problem) = worked {
             if matches!(problem, StoreError::Fenced { .. }) {
@@ -284,7 +285,9 @@ impl Worker {
             None => {
                 let journal = ClaimJournal { store: self.store.clone(), claim: claim.clone() };
                 let (brief, last_error) = (brief.clone(), claim.last_error.clone());
-                let task = InvestigationTask { brief, journal: Arc::new(journal), last_error, watch };
+                let step_share_permille = claim.retrospective.policy.step_share_permille;
+                let journal = Arc::new(journal);
+                let task = InvestigationTask { brief, journal, last_error, step_share_permille, watch };
                 self.engine.investigate(task).await?
             }
         };

@@ -7,6 +7,7 @@
 
 mod ci;
 mod demo;
+mod demo_model;
 mod eval;
 mod fixtures;
 mod generate;
@@ -46,6 +47,15 @@ enum Task {
         /// Path of the `retro` binary [default: the release build].
         #[arg(long)]
         retro: Option<PathBuf>,
+    },
+    /// Investigates real runs with a language model that is played from recorded answers, beside the heuristics alone.
+    DemoModel {
+        /// Path of the `retro` binary [default: the release build].
+        #[arg(long)]
+        retro: Option<PathBuf>,
+        /// Records the answers anew from `answers.toml`, after a prompt was changed.
+        #[arg(long)]
+        record: bool,
     },
     /// Sends signed webhooks at a constant rate, kills the broker half-way, and prints the numbers of
     /// accepted, stored and counted webhooks.
@@ -96,6 +106,7 @@ fn run(task: &Task) -> Result<ExitCode> {
         Task::Tidy => tidy::run(&root),
         Task::Language(options) => return language::run(&root, options),
         Task::Demo { retro } => demo::run(&root, retro.as_deref()),
+        Task::DemoModel { retro, record } => demo_model::run(&root, retro.as_deref(), *record),
         Task::Load { retro, load } => load::run(&root, retro.as_deref(), *load),
         Task::Fixtures { data } => fixtures::run(&root, data),
         Task::Eval { arguments } => eval::run(&root, arguments),

@@ -1,5 +1,6 @@
-//! Describes who investigated, what a language model cost, and what it answered to people.
+//! Describes who investigated, what a language model cost, what it objected to, and what it answered to people.
 
+use retro_core::finding::{Compaction, Refutation, RefutedFinding};
 use retro_core::report::{FocusAnswer, HEURISTICS, InvestigationTiming, Report, ReportedInvestigation};
 
 use crate::text::{self, format_count};
@@ -58,6 +59,49 @@ pub(super) fn describe_model_part(report: &Report) -> String {
             format_count(all, "answer")
         ),
     }
+}
+
+/// Says what a finding counts that a language model refutes, in one clause.
+pub(super) fn describe_refuted(
+    report: &Report,
+    one: &ReportedInvestigation,
+    refutation: &Refutation,
+) -> &'static str {
+    if report.manual_request.is_some() {
+        return match report.policy.model_refutes {
+            RefutedFinding::Neutral => "it is not proposed",
+            RefutedFinding::Ignore => "it is proposed all the same (`model_refutes`)",
+        };
+    }
+    let observed = report.mutations.iter().any(|outcome| {
+        outcome.request.kind == "observe"
+            && outcome.request.run.as_ref() == Some(&one.run)
+            && outcome.request.about == refutation.finding
+    });
+    match report.policy.model_refutes {
+        // The contrast states the lesson of an error in the place of the finding.
+        _ if !observed => {
+            "the calls of many runs support a lesson about this error, which stands in its place"
+        }
+        RefutedFinding::Neutral => "heuristics and model disagree, so it counts neither for nor against",
+        RefutedFinding::Ignore => "it counts all the same (`model_refutes`)",
+    }
+}
+
+/// Says how the list of earlier findings was shortened for an investigation, in one sentence.
+pub(super) fn describe_compaction(compaction: &Compaction) -> String {
+    let Compaction { by, problem, given, told, dropped, dropped_lines } = compaction;
+    let by = by.as_ref().map_or("the program's rule".to_owned(), |by| text::single_line(by));
+    let problem = problem.as_ref().map_or(String::new(), |problem| {
+        format!(" The language model's answer was not used: {}.", text::single_line(problem))
+    });
+    let shown = dropped_lines.len() as u32;
+    let more = if *dropped > shown { format!(" The first {shown} of them:") } else { String::new() };
+    format!(
+        "Of {} by earlier runs it was told {} after {by} merged and dropped lines; {dropped} were dropped.{problem}{more}",
+        format_count((*given).into(), "finding"),
+        format_count((*told).into(), "line"),
+    )
 }
 
 /// Heading of the answer to a question, and its paragraphs in plain text.

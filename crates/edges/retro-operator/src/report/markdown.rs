@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use retro_core::finding::{Finding, Quote, VerdictRecord};
+use retro_core::finding::{Finding, Quote, Refutation, VerdictRecord};
 use retro_core::report::{Report, ReportedInvestigation};
 
 use super::view::{self, ReportView};
@@ -216,6 +216,15 @@ fn write_investigation(
     for judged in &one.checked.verdicts {
         write_verdict(out, report_view, judged)?;
     }
+    for refutation in &one.checked.refutations {
+        write_refutation(out, report_view, one, refutation)?;
+    }
+    if let Some(compaction) = &one.checked.compaction {
+        writeln!(out, "\n- {}", escape_text(&investigators::describe_compaction(compaction)))?;
+        for line in &compaction.dropped_lines {
+            writeln!(out, "  - {}", escape_text(&text::single_line(line)))?;
+        }
+    }
     for cause in &one.checked.causes {
         let text = escape_text(&text::single_line(&cause.text));
         writeln!(
@@ -259,6 +268,26 @@ fn write_finding(out: &mut String, found: &Finding) -> fmt::Result {
         quote_place(&found.quote)
     )?;
     write_quote(out, &found.quote)
+}
+
+/// Writes an objection with both quotes: that of the finding, and that of the model.
+fn write_refutation(
+    out: &mut String,
+    report_view: &ReportView<'_>,
+    one: &ReportedInvestigation,
+    refutation: &Refutation,
+) -> fmt::Result {
+    let title = escape_text(&text::single_line(&refutation.finding));
+    writeln!(out, "\n- refuted by the language model: “{title}”: {}  ", refutation.reason.describe())?;
+    writeln!(
+        out,
+        "  {}; {}:",
+        investigators::describe_refuted(report_view.report, one, refutation),
+        quote_place(&refutation.quote)
+    )?;
+    write_quote(out, &refutation.quote)?;
+    writeln!(out, "\n  against the quote of the finding, {}:", quote_place(&refutation.finding_quote))?;
+    write_quote(out, &refutation.finding_quote)
 }
 
 fn write_verdict(out: &mut String, report_view: &ReportView<'_>, judged: &VerdictRecord) -> fmt::Result {

@@ -165,6 +165,22 @@ fn render_investigation(report_view: &ReportView<'_>, one: &ReportedInvestigatio
         out.push_str(&format!("   • {}: {title}\n       {reason}\n", judged.verdict.as_str()));
         out.push_str(&judged.quote.as_ref().map(render_quote).unwrap_or_default());
     }
+    for refutation in &one.checked.refutations {
+        let title = text::single_line(&refutation.finding);
+        out.push_str(&format!(
+            "   • refuted by the language model: {title}: {}; {}\n{}       against the quote of the finding\n{}",
+            refutation.reason.describe(),
+            investigators::describe_refuted(report_view.report, one, refutation),
+            render_quote(&refutation.quote),
+            render_quote(&refutation.finding_quote)
+        ));
+    }
+    if let Some(compaction) = &one.checked.compaction {
+        out.push_str(&format!("   • {}\n", investigators::describe_compaction(compaction)));
+        for line in &compaction.dropped_lines {
+            out.push_str(&format!("       - {}\n", text::single_line(line)));
+        }
+    }
     for cause in &one.checked.causes {
         let text = text::single_line(&cause.text);
         out.push_str(&format!(

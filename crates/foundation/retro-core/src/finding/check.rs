@@ -3,8 +3,8 @@
 use super::{
     CONTENT_CHARS_MAX, CUE_CHARS_MAX, CheckedAnswer, Contradiction, EvidenceOrigin, FINDINGS_MAX,
     FOCUS_QUOTES_MAX, Fault, Finding, InvestigationBrief, LessonCue, MemoryVerdict, ObservedFailure,
-    QUOTE_CHARS_MAX, Quote, REASON_CHARS_MAX, RawAnswer, RunFocus, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX,
-    TransientError, VerdictRecord,
+    QUOTE_CHARS_MAX, Quote, REASON_CHARS_MAX, RawAnswer, Refutation, RunFocus, SUBJECT_CHARS_MAX,
+    TITLE_CHARS_MAX, TransientError, VerdictRecord,
 };
 use crate::trajectory::QuotePlace;
 
@@ -15,7 +15,7 @@ pub fn check_answer(brief: &InvestigationBrief, answer: RawAnswer) -> CheckedAns
     let RawAnswer {
         mut findings, mut verdicts, fault, mut transients, mut contradictions, mut failures, ..
     } = answer;
-    let (mut focus, mut causes) = (answer.focus, answer.causes);
+    let (mut focus, mut causes, mut refutations) = (answer.focus, answer.causes, answer.refutations);
     let count_quotes = |focus: &Option<RunFocus>| focus.as_ref().map_or(0, |focus| focus.quotes.len());
     let before = findings.len()
         + verdicts.len()
@@ -23,6 +23,7 @@ pub fn check_answer(brief: &InvestigationBrief, answer: RawAnswer) -> CheckedAns
         + contradictions.len()
         + failures.len()
         + causes.len()
+        + refutations.len()
         + count_quotes(&focus);
     // Invalid entries are dropped before the list is cut, so they do not take up places of valid ones.
     findings.retain(|finding| is_valid_finding(brief, finding));
@@ -46,6 +47,8 @@ pub fn check_answer(brief: &InvestigationBrief, answer: RawAnswer) -> CheckedAns
     causes
         .retain(|cause| is_verbatim_quote(brief, &cause.quote) && fits_chars(&cause.text, REASON_CHARS_MAX));
     causes.truncate(FINDINGS_MAX);
+    refutations.retain(|refutation| is_valid_refutation(brief, &findings, refutation));
+    refutations.truncate(FINDINGS_MAX);
     if let Some(focus) = &mut focus {
         check_focus(brief, focus);
     }
@@ -55,6 +58,7 @@ pub fn check_answer(brief: &InvestigationBrief, answer: RawAnswer) -> CheckedAns
         + contradictions.len()
         + failures.len()
         + causes.len()
+        + refutations.len()
         + count_quotes(&focus);
     let dropped = u32::try_from(before - kept).unwrap_or(u32::MAX);
     let fault = fault.filter(|fault| is_valid_fault(brief, fault));
@@ -68,6 +72,8 @@ pub fn check_answer(brief: &InvestigationBrief, answer: RawAnswer) -> CheckedAns
         failures,
         focus,
         causes,
+        refutations,
+        compaction: answer.compaction,
         model_note: answer.model_note.map(|note| shorten(&note, REASON_CHARS_MAX)),
         dropped: dropped.saturating_add(answer.dropped),
     }
@@ -105,6 +111,11 @@ fn is_valid_finding(brief: &InvestigationBrief, finding: &Finding) -> bool {
             // A run can contradict memories of a step, but not rules.
             .contradicts
             .is_none_or(|id| brief.memories.iter().any(|memory| memory.id == id && memory.step.is_some()))
+}
+
+/// A finding that failed a check needs no objection.
+fn is_valid_refutation(brief: &InvestigationBrief, findings: &[Finding], refutation: &Refutation) -> bool {
+    is_verbatim_quote(brief, &refutation.quote) && findings.iter().any(|finding| refutation.is_about(finding))
 }
 
 fn is_valid_verdict(brief: &InvestigationBrief, verdict: &VerdictRecord) -> bool {

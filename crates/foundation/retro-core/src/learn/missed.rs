@@ -96,9 +96,10 @@ fn passes_unchanged(mutation: &Mutation, failure: &RecurringFailure) -> Option<M
         NoLessonReason::PassesByItself { counts } => {
             MissedReason::Refuted { repeated: counts.repeated, changed: counts.changed }
         }
-        NoLessonReason::Routine { .. } | NoLessonReason::NoRemedy | NoLessonReason::Harm { .. } => {
-            return None;
-        }
+        NoLessonReason::Routine { .. }
+        | NoLessonReason::NoRemedy
+        | NoLessonReason::Harm { .. }
+        | NoLessonReason::Disputed { .. } => return None,
     };
     names_failure(failure, &finding.step, &finding.cue).then_some(missed)
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::calls::ReactionCounts;
+use crate::finding::RefutationReason;
 use crate::id::{MemoryId, RunId};
 
 /// Reason why a pattern is not a lesson although its quote was found in the run.
@@ -30,6 +31,12 @@ pub enum NoLessonReason {
     Harm {
         /// Memory that caused the error.
         memory: MemoryId,
+    },
+    /// A language model refutes the finding with a quote from the run. Heuristics and model disagree, so it counts neither for
+    /// nor against anything.
+    Disputed {
+        /// What the model says is wrong with it.
+        because: RefutationReason,
     },
 }
 
@@ -61,6 +68,10 @@ impl NoLessonReason {
             Self::Harm { memory } => {
                 format!("following memory {memory} led to this error, which counts as its harm")
             }
+            Self::Disputed { because } => format!(
+                "a language model refutes it with a quote from the run, because {}: it counts neither for nor against",
+                because.describe()
+            ),
         }
     }
 }

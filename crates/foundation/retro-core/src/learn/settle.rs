@@ -9,7 +9,7 @@ use super::remedies::{ContrastSupport, is_replaced, judge_failures, refuting_rea
 use crate::calls::{Contrast, QuoteCheck, SummaryContent, UnneededMemory, WindowSummaries};
 use crate::feedback::Feedback;
 use crate::finding::{
-    CheckedAnswer, Contradiction, EvidenceOrigin, Finding, FindingKind, MemoryVerdict, Quote,
+    CheckedAnswer, Contradiction, EvidenceOrigin, Finding, FindingKind, MemoryVerdict, Quote, RefutedFinding,
     SAME_CALL_AGAIN, VerdictRecord,
 };
 use crate::id::{MemoryId, MutationId, RetrospectiveId, RunId, Step};
@@ -146,7 +146,8 @@ pub fn build_batch(
     let contrast = if widens { contrast } else { contrast.confine_to_repositories() };
     // First, so that an observation finds the runs that are witnesses.
     let mut batch = request_quote_checks(retrospective.id, window);
-    batch.extend(settle_investigations(retrospective.id, investigations, &contrast));
+    let refuted = retrospective.policy.model_refutes;
+    batch.extend(settle_with(retrospective.id, investigations, &contrast, refuted));
     batch
 }
 
@@ -169,11 +170,20 @@ fn request_quote_checks(retrospective: RetrospectiveId, window: &WindowSummaries
 }
 
 /// Turns the results of investigations into a batch of mutations, in the order observe, contradict, credit,
-/// sweep. Unsuccessful investigations contribute nothing.
+/// sweep. Unsuccessful investigations contribute nothing, and neither do findings that a model refutes.
 pub fn settle_investigations(
     retrospective: RetrospectiveId,
     investigations: &[Investigation],
     contrast: &Contrast<'_>,
+) -> Vec<Mutation> {
+    settle_with(retrospective, investigations, contrast, RefutedFinding::Neutral)
+}
+
+fn settle_with(
+    retrospective: RetrospectiveId,
+    investigations: &[Investigation],
+    contrast: &Contrast<'_>,
+    refuted: RefutedFinding,
 ) -> Vec<Mutation> {
     let mut batch = Vec::new();
     let answered = || {
@@ -185,7 +195,7 @@ pub fn settle_investigations(
         MutationId::of_investigation(retrospective, kind, one.number, index)
     };
     for (one, checked, _) in answered() {
-        let lessons = collect_lessons(investigations, contrast, one, checked);
+        let lessons = collect_lessons(investigations, contrast, one, checked, refuted);
         batch.extend(lessons.into_iter().map(|(index, finding, no_lesson, support)| {
             let memory = MemoryId::of_finding(retrospective, one.number, index);
             let run = one.run.clone();
@@ -195,6 +205,9 @@ pub fn settle_investigations(
     }
     for (one, checked, _) in answered() {
         for (index, finding) in (0u32..).zip(&checked.findings) {
+            if checked.find_dispute(finding, refuted).is_some() {
+                continue;
+            }
             batch.extend(
                 contradiction_from_finding(one, finding)
                     .map(|request| Mutation { id: id("contradict", one, index), request }),
@@ -243,6 +256,7 @@ fn collect_lessons(
     contrast: &Contrast<'_>,
     one: &Investigation,
     checked: &CheckedAnswer,
+    refuted: RefutedFinding,
 ) -> Vec<CollectedLesson> {
     let judged = judge_failures(contrast, one, checked);
     let mut lessons = Vec::new();
@@ -252,6 +266,10 @@ fn collect_lessons(
         }
         let no_lesson = refuting_reason(contrast, &judged, finding)
             .or_else(|| find_no_lesson_reason(investigations, one, finding))
+            .or_else(|| {
+                let because = checked.find_dispute(finding, refuted)?.reason;
+                Some(NoLessonReason::Disputed { because })
+            })
             .or_else(|| only_warns_of_repeating(finding).then_some(NoLessonReason::NoRemedy));
         lessons.push((index, finding.clone(), no_lesson, None));
     }

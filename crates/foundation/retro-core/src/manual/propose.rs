@@ -12,7 +12,7 @@ use crate::retrospective::{Investigation, Retrospective, find_transient_run};
 use crate::similarity::{ComparedLessons, Embedder, VectorCache, content_words};
 
 /// Groups the findings of a manual retrospective into proposals, one per pattern. Two findings show the same
-/// pattern if they would be merged into one memory. Transient errors are not proposed. Proposals that share
+/// pattern if they would be merged into one memory. Transient errors are not proposed, and neither is what a model refutes. Proposals that share
 /// more words with the question come first, then those with more runs, then those found earlier.
 pub fn build_proposals(
     retrospective: &Retrospective,
@@ -25,7 +25,9 @@ pub fn build_proposals(
         let answer = one.result.as_ref().and_then(|result| result.checked_answer());
         let Some((checked, _)) = answer else { continue };
         for (index, finding) in (0u32..).zip(&checked.findings) {
-            if find_transient_run(investigations, finding).is_some() {
+            if find_transient_run(investigations, finding).is_some()
+                || checked.find_dispute(finding, retrospective.policy.model_refutes).is_some()
+            {
                 continue;
             }
             let evidence = Evidence {

@@ -94,6 +94,10 @@ macro_rules! conformance {
                 calls_about_reviews_are_purged_with_the_journals
                 a_review_version_is_stored_with_the_first_review_under_it
             }
+            workflow_brief {
+                a_brief_is_journalled_once_and_found_by_every_later_investigation
+                the_newest_summaries_are_those_of_the_claimed_workflow
+            }
             pipelines {
                 a_version_is_stored_with_the_first_retrospective_under_it
                 a_version_has_what_became_of_its_memories

@@ -52,6 +52,7 @@ pub mod tenants;
 pub mod trace;
 pub mod track;
 pub mod verify;
+pub mod workflow_brief;
 pub mod write;
 
 use std::sync::Arc;

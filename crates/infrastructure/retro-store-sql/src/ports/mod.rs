@@ -67,4 +67,5 @@ mod trace_usage;
 mod track;
 mod tracked_runs;
 mod verify;
+mod workflow_brief;
 mod write;

@@ -161,6 +161,7 @@ pub(crate) fn journal_entry_from_row(
     let place = at("journal.body", format!("{}, number {}, {stage}", claimed.retrospective, claimed.number));
     match stage {
         "answered" => Ok(Some(JournalEntry { stage: JournalStage::Answered, body: place.parse_json(body)? })),
+        // It belongs to the whole retrospective, and is loaded by itself.
         "briefed" => Ok(None),
         _ => Err(place.damaged_error("there is no such stage")),
     }

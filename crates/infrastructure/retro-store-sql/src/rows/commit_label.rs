@@ -6,6 +6,7 @@ use retro_store::{JournalStage, retention};
 /// Returns the fault label of the commit that writes a journal entry.
 pub(crate) const fn journal_commit_label(stage: JournalStage) -> Label {
     match stage {
+        JournalStage::Briefed => Label::JournalBriefedCommit,
         JournalStage::Answered => Label::JournalAnsweredCommit,
     }
 }

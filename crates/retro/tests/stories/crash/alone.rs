@@ -15,8 +15,8 @@ use retro_store::broker::{LossKey, RepublishScope, StreamObservation};
 use retro_store::retention::RetentionStage;
 use retro_store::{
     AddSpansResult, AddedTrace, ArrivingSpan, ArrivingTrace, AuditAction, CollectionBounds, CollectionRules,
-    CompressedDocument, DeliveryPosition, ModelCall, ModelCallResult, PullRequestKey, Redelivery,
-    ReviewEvent, ReviewEventKind, Store, TraceEnd,
+    CompressedDocument, DeliveryPosition, JournalEntry, JournalStage, ModelCall, ModelCallResult,
+    PullRequestKey, Redelivery, ReviewEvent, ReviewEventKind, Store, TraceEnd,
 };
 use retro_store_sql::{PostgresStore, SqliteStore};
 use tokio::process::Command;
@@ -26,8 +26,9 @@ use super::commands::open_investigation;
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, build_correcting_runs, json_items, run_command};
 
-pub(super) const LABELS: [Label; 19] = [
+pub(super) const LABELS: [Label; 20] = [
     Label::HeartbeatCommit,
+    Label::JournalBriefedCommit,
     Label::ModelCallCommit,
     Label::RetryCommit,
     Label::ReleaseCommit,
@@ -51,7 +52,7 @@ pub(super) const LABELS: [Label; 19] = [
 pub(super) const REVIEW_LABELS: [Label; 3] =
     [Label::ReviewClaimCommit, Label::ReviewRenewCommit, Label::ReviewCallCommit];
 /// Number of labels, at the front of the list, that need a claim.
-const CLAIM_LABELS: usize = 4;
+const CLAIM_LABELS: usize = 5;
 /// Environment variables that pass the step and the database to the separate process.
 const STEP_VARIABLE: &str = "CRASH_STEP";
 const DATABASE_VARIABLE: &str = "CRASH_DATABASE";
@@ -307,6 +308,10 @@ async fn update_claim(store: &dyn Store, label: Label) {
     };
     let done = match label {
         Label::HeartbeatCommit => store.extend_lease(&claim, 1).await,
+        Label::JournalBriefedCommit => {
+            let entry = JournalEntry { stage: JournalStage::Briefed, body: serde_json::json!({"parts": []}) };
+            store.append_journal(&claim, &entry).await
+        }
         Label::ModelCallCommit => store.append_model_call(&claim, &answered_call()).await,
         Label::RetryCommit => store.schedule_retry(&claim, 0, "the test wants it so").await,
         _ => store.release_claim(&claim).await,

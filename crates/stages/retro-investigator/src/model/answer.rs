@@ -1,6 +1,8 @@
 //! What a model submits, and how it joins what the heuristics found.
 
-use retro_core::finding::{Finding, InvestigationBrief, RawAnswer, RunFocus, SavedChange, StatedCause};
+use retro_core::finding::{
+    Finding, InvestigationBrief, RawAnswer, Refutation, RefutationReason, RunFocus, SavedChange, StatedCause,
+};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
@@ -23,9 +25,24 @@ pub(super) struct SubmittedAnswer {
     /// Agents get them as quotations.
     #[serde(default)]
     pub(super) documented: Vec<SubmittedStatement>,
+    /// Findings of the heuristics that the run shows to be wrong. Empty unless you are sure.
+    #[serde(default)]
+    pub(super) refuted: Vec<SubmittedRefutation>,
     /// Answer to the question of a person. Only if a question is asked.
     #[serde(default)]
     pub(super) answer: Option<SubmittedFocus>,
+}
+
+/// A finding of the heuristics that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SubmittedRefutation {
+    /// Number of the finding in the list of what the heuristics found, from 1.
+    finding: u32,
+    /// Why it is wrong.
+    reason: RefutationReason,
+    /// Text of the run that shows it.
+    quote: SubmittedQuote,
 }
 
 /// Something that went wrong.
@@ -145,10 +162,18 @@ pub(super) fn merge_answer(
     submitted: SubmittedAnswer,
 ) -> RawAnswer {
     let mut merged = heuristics;
-    let SubmittedAnswer { mut findings, mut documented, answer } = submitted;
+    let SubmittedAnswer { mut findings, mut documented, mut refuted, answer } = submitted;
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     merged.dropped += count(findings.len().saturating_sub(SUBMITTED_MAX));
     findings.truncate(SUBMITTED_MAX);
+    merged.dropped += count(refuted.len().saturating_sub(SUBMITTED_MAX));
+    refuted.truncate(SUBMITTED_MAX);
+    for one in refuted {
+        match one.to_refutation(brief, &merged.findings) {
+            Ok(refutation) => merged.refutations.push(refutation),
+            Err(_) => merged.dropped += 1,
+        }
+    }
     for one in findings {
         let cause = one.cause.clone();
         let Ok(finding) = build_stated_finding(&brief.trajectory, &one.into_stated()) else {
@@ -158,8 +183,14 @@ pub(super) fn merge_answer(
         if let Some(text) = cause.filter(|text| !text.trim().is_empty()) {
             merged.causes.push(StatedCause { text, quote: finding.quote.clone() });
         }
-        if !merged.findings.iter().any(|known| says_the_same(known, &finding)) {
-            merged.findings.push(finding);
+        match merged.findings.iter().find(|known| says_the_same(known, &finding)) {
+            None => merged.findings.push(finding),
+            Some(known) => {
+                // A model that states what it refutes has refuted nothing.
+                let before = merged.refutations.len();
+                merged.refutations.retain(|refutation| !refutation.is_about(known));
+                merged.dropped += count(before - merged.refutations.len());
+            }
         }
     }
     merged.dropped += count(documented.len().saturating_sub(SUBMITTED_MAX));
@@ -210,6 +241,25 @@ impl SubmittedStatement {
     /// Returns the reason why the trace does not confirm the statement; `None` if it does.
     pub(super) fn find_problem(&self, brief: &InvestigationBrief) -> Option<String> {
         build_documented_finding(&brief.trajectory, &self.clone().into_rule()).err()
+    }
+}
+
+impl SubmittedRefutation {
+    /// Converts the objection. Fails with the reason if the heuristics have no such finding, or the run does not contain the
+    /// quote.
+    fn to_refutation(&self, brief: &InvestigationBrief, found: &[Finding]) -> Result<Refutation, String> {
+        let number = self.finding;
+        let at = (number as usize).checked_sub(1).and_then(|at| found.get(at));
+        let finding = at.ok_or_else(|| format!("the heuristics have no finding {number}"))?;
+        let SubmittedQuote { turn, call, text } = &self.quote;
+        let quote = find_quote(&brief.trajectory, *turn, *call, text)
+            .ok_or_else(|| format!("`quote` is not in turn {turn} as it is written"))?;
+        Ok(Refutation::new(finding, self.reason, quote))
+    }
+
+    /// Returns the reason why the objection does not stand; `None` if it does.
+    pub(super) fn find_problem(&self, brief: &InvestigationBrief, found: &[Finding]) -> Option<String> {
+        self.to_refutation(brief, found).err()
     }
 }
 

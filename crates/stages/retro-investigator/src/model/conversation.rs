@@ -1,34 +1,31 @@
-//! The conversation with a model about one run: bounded, journalled, and within the budget.
-//!
-//! The conversation is the same whenever the answers are, so a worker that takes over finds each answer that was paid for
-//! ([`JournalledModel`]).
+//! The conversation with a model about one run: a bounded number of answers, each of which calls tools or is the result.
 
 use std::sync::Arc;
 
 use retro_consumer::run_blocking;
-use retro_model::{
-    CallJournal, ChatMessage, JournalledModel, LanguageModel, ModelRequest, ModelResponse, NotAnswered,
-    StopReason, ToolResult, ToolUse,
-};
+use retro_model::{ChatMessage, ModelRequest, ModelResponse, StopReason, ToolResult, ToolUse};
+use retro_pipeline::Prompts;
 use retro_store::StoreError;
 
 use super::answer::SubmittedAnswer;
+use super::asker::{Asker, NoAnswer};
 use super::prompt::Prompt;
-use super::settings::ModelSettings;
-use super::tools::{RunTools, SUBMIT, tool_specs};
+use super::step::{INVESTIGATE_STEP, QUESTIONS_MAX, StepShare, investigate_step, question_spec};
+use super::tools::{RunTools, SUBMIT, call_tools, to_result, tool_specs};
 
 /// Maximum number of answers that are sent back because they are none: no call of a tool, no JSON, another schema, or findings
 /// that the run does not confirm.
 const REPAIRS_MAX: u32 = 2;
-/// Maximum number of calls of tools in one answer of the model. More are refused, each with a result that says so.
-const CALLS_PER_TURN_MAX: usize = 8;
 
 /// A conversation about one run.
 pub(super) struct Conversation<'a> {
-    pub(super) model: &'a dyn LanguageModel,
-    pub(super) settings: &'a ModelSettings,
-    pub(super) journal: &'a dyn CallJournal,
-    pub(super) tools: Arc<RunTools>,
+    asker: Asker<'a>,
+    prompts: Prompts,
+    tools: Arc<RunTools>,
+    /// Share of the bounds that a question about one step may use; `None` if none may be asked.
+    step_share: Option<StepShare>,
+    /// Number of questions about steps that were asked.
+    questions: u32,
 }
 
 /// End of a conversation.
@@ -46,6 +43,15 @@ pub(super) enum ConversationEnd {
     },
 }
 
+impl From<NoAnswer> for ConversationEnd {
+    fn from(no_answer: NoAnswer) -> Self {
+        match no_answer {
+            NoAnswer::Unusable(problem) => Self::Unusable(problem),
+            NoAnswer::NotAsked { outcome, note } => Self::NotAsked { outcome, note },
+        }
+    }
+}
+
 /// What becomes of one answer of the model.
 enum Step {
     /// The conversation ends.
@@ -56,28 +62,37 @@ enum Step {
     Repair(String),
 }
 
-impl Conversation<'_> {
+impl<'a> Conversation<'a> {
+    /// Begins a conversation about a run.
+    pub(super) fn new(
+        asker: Asker<'a>,
+        prompts: Prompts,
+        tools: RunTools,
+        step_share: Option<StepShare>,
+    ) -> Self {
+        Self { asker, prompts, tools: Arc::new(tools), step_share, questions: 0 }
+    }
+
     /// Holds the conversation. Fails if a call could not be stored.
-    pub(super) async fn run(&self, prompt: Prompt) -> Result<ConversationEnd, StoreError> {
-        let ModelSettings { price, budget, .. } = self.settings;
-        let mut model = JournalledModel::open(self.model, self.journal, *price, budget).await?;
+    pub(super) async fn run(&mut self, prompt: Prompt) -> Result<ConversationEnd, StoreError> {
+        let settings = self.asker.settings();
         let mut request = ModelRequest {
-            tools: tool_specs(),
+            tools: tool_specs(self.step_share.map(|_| question_spec())),
             forced_tool: None,
             system: prompt.system,
-            messages: vec![ChatMessage::User { text: prompt.first }],
-            output_tokens_max: self.settings.output_tokens_max,
+            messages: [prompt.workflow, prompt.run].map(|text| ChatMessage::User { text }).into(),
+            output_tokens_max: settings.output_tokens_max,
         };
         let mut repairs = 0;
-        for turn in 1..=self.settings.turns_max {
-            if turn == self.settings.turns_max {
+        for turn in 1..=settings.turns_max {
+            if turn == settings.turns_max {
                 request.forced_tool = Some(SUBMIT.to_owned());
             }
-            let response = match model.ask(&request).await? {
+            let response = match self.asker.ask(&request).await? {
                 Ok(response) => response,
-                Err(reason) => return Ok(reason.into()),
+                Err(no_answer) => return Ok(no_answer.into()),
             };
-            let step = self.take_step(&response, &mut repairs).await;
+            let step = self.take_step(&response, &mut repairs).await?;
             let ModelResponse { text, calls, .. } = response;
             request.messages.push(ChatMessage::Assistant { text, calls });
             match step {
@@ -86,35 +101,35 @@ impl Conversation<'_> {
                 Step::Repair(text) => request.messages.push(ChatMessage::User { text }),
             }
         }
-        let turns = self.settings.turns_max;
+        let turns = settings.turns_max;
         Ok(ConversationEnd::Unusable(format!("it was called {turns} times and did not answer")))
     }
 
     /// Decides what becomes of an answer, and carries out the calls of tools.
-    async fn take_step(&self, response: &ModelResponse, repairs: &mut u32) -> Step {
+    async fn take_step(&mut self, response: &ModelResponse, repairs: &mut u32) -> Result<Step, StoreError> {
         if response.stop == StopReason::Refused {
-            return Step::End(ConversationEnd::Unusable("it refused to answer".to_owned()));
+            return Ok(Step::End(ConversationEnd::Unusable("it refused to answer".to_owned())));
         }
         let problem = match response.calls.iter().find(|call| call.name == SUBMIT) {
             Some(call) => match self.check_submission(&call.arguments, *repairs).await {
-                Ok(submitted) => return Step::End(ConversationEnd::Submitted(submitted)),
+                Ok(submitted) => return Ok(Step::End(ConversationEnd::Submitted(submitted))),
                 Err(problem) => problem,
             },
             None if response.calls.is_empty() => {
                 let cut_off = if response.stop == StopReason::CutOff { "it was cut off; " } else { "" };
                 format!("{cut_off}it called no tool; give the answer by calling {SUBMIT}")
             }
-            None => return Step::Results(self.call_tools(&response.calls).await),
+            None => return Ok(Step::Results(self.call_tools(&response.calls).await?)),
         };
         *repairs += 1;
         if *repairs > REPAIRS_MAX {
-            return Step::End(ConversationEnd::Unusable(problem));
+            return Ok(Step::End(ConversationEnd::Unusable(problem)));
         }
         if response.calls.is_empty() {
-            return Step::Repair(format!("Your answer cannot be used: {problem}."));
+            return Ok(Step::Repair(format!("Your answer cannot be used: {problem}.")));
         }
         let refuse = |call: &ToolUse| ToolResult { id: call.id.clone(), text: problem.clone(), failed: true };
-        Step::Results(response.calls.iter().map(refuse).collect())
+        Ok(Step::Results(response.calls.iter().map(refuse).collect()))
     }
 
     /// Parses a submitted answer. Sends findings back that the run does not confirm as long as there is a try left; in the
@@ -134,7 +149,10 @@ impl Conversation<'_> {
             let of_statements = checked.documented.iter().enumerate().filter_map(|(nth, statement)| {
                 Some(format!("documented[{nth}]: {}", statement.find_problem(tools.brief())?))
             });
-            of_findings.chain(of_statements).collect()
+            let of_refutations = checked.refuted.iter().enumerate().filter_map(|(nth, one)| {
+                Some(format!("refuted[{nth}]: {}", one.find_problem(tools.brief(), tools.found())?))
+            });
+            of_findings.chain(of_statements).chain(of_refutations).collect()
         })
         .await;
         if problems.is_empty() {
@@ -147,30 +165,25 @@ impl Conversation<'_> {
         }
     }
 
-    async fn call_tools(&self, calls: &[ToolUse]) -> Vec<ToolResult> {
-        let (tools, calls) = (self.tools.clone(), calls.to_vec());
-        run_blocking(move || {
-            let carry_out = |(nth, call): (usize, ToolUse)| {
-                let result = if nth < CALLS_PER_TURN_MAX {
-                    tools.call(&call.name, &call.arguments)
-                } else {
-                    Err(format!("at most {CALLS_PER_TURN_MAX} tools are called at once"))
-                };
-                let failed = result.is_err();
-                ToolResult { id: call.id, text: result.unwrap_or_else(|problem| problem), failed }
-            };
-            calls.into_iter().enumerate().map(carry_out).collect()
-        })
-        .await
-    }
-}
-
-impl From<NotAnswered> for ConversationEnd {
-    fn from(reason: NotAnswered) -> Self {
-        match reason {
-            NotAnswered::Unreadable(problem) => Self::Unusable(problem),
-            NotAnswered::Unavailable(note) => Self::NotAsked { outcome: "unavailable", note },
-            NotAnswered::OverBudget(note) => Self::NotAsked { outcome: "over_budget", note },
+    /// Carries out the calls of tools of one answer, in order.
+    async fn call_tools(&mut self, calls: &[ToolUse]) -> Result<Vec<ToolResult>, StoreError> {
+        let mut results = call_tools(&self.tools, calls).await;
+        for (call, result) in calls.iter().zip(&mut results) {
+            if call.name == INVESTIGATE_STEP {
+                let answered = self.investigate_step(&call.arguments).await?;
+                *result = to_result(call.id.clone(), answered);
+            }
         }
+        Ok(results)
+    }
+
+    async fn investigate_step(&mut self, arguments: &str) -> Result<Result<String, String>, StoreError> {
+        let Some(share) = self.step_share else { return Ok(Err("there is no such tool".to_owned())) };
+        if self.questions == QUESTIONS_MAX {
+            return Ok(Err(format!("at most {QUESTIONS_MAX} questions about steps are answered")));
+        }
+        self.questions += 1;
+        // Boxed, because most conversations ask no such question and the future of one is large.
+        Box::pin(investigate_step(&mut self.asker, &self.prompts, &self.tools, arguments, share)).await
     }
 }

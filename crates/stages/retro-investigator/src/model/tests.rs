@@ -1,15 +1,18 @@
 //! Tests of the engine that asks a model, with scripted models and a journal in memory.
 
+mod sequence;
+
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 use retro_consumer::Watch;
 use retro_core::finding::{FindingKind, FocusQuestion};
-use retro_core::id::Step;
+use retro_core::id::{Step, Workflow};
 use retro_core::model_use::{
     BudgetBound, FailureKind, ModelBudget, ModelSpending, Spending, SpendingLimit, TokenUsage,
 };
 use retro_core::trajectory::{ToolCall, Trajectory, Turn, TurnSource};
+use retro_core::workflow_brief::WorkflowBrief;
 use retro_model::{
     CallJournal, ChatMessage, ModelError, ModelRequest, ModelResponse, ScriptedModel, StopReason, ToolUse,
 };
@@ -47,6 +50,11 @@ pub(super) fn brief_of(turns: Vec<Turn>, question: Option<&str>) -> Investigatio
         earlier: Vec::new(),
         focus,
     }
+}
+
+/// Returns the brief of a workflow of which nothing is known.
+pub(super) fn empty_workflow() -> WorkflowBrief {
+    WorkflowBrief::build(&Workflow::new("bookings").unwrap(), 0, &[], &[])
 }
 
 /// A search that finds nothing, which is no failure to the heuristics, and then finds something.
@@ -95,6 +103,10 @@ impl CallJournal for MemoryJournal {
 impl InvestigationJournal for MemoryJournal {
     async fn load_prompts(&self) -> Result<Option<BTreeMap<String, String>>, StoreError> {
         Ok(self.prompts.clone())
+    }
+
+    async fn open_workflow_brief(&self) -> Result<WorkflowBrief, StoreError> {
+        Ok(empty_workflow())
     }
 }
 
@@ -151,7 +163,9 @@ async fn investigate_with(
     let model = Arc::new(model);
     let engine = ModelEngine::new(model.clone(), settings);
     let last_error = last_error.map(str::to_owned);
-    let task = InvestigationTask { brief, journal: journal.clone(), last_error, watch: Watch::default() };
+    let (journal_of_task, watch) = (journal.clone(), Watch::default());
+    let task =
+        InvestigationTask { brief, journal: journal_of_task, last_error, step_share_permille: 250, watch };
     let answer = engine.investigate(task).await.unwrap();
     Investigated { answer, asked: model.asked(), journal }
 }
@@ -176,7 +190,7 @@ async fn a_model_finds_a_cause_that_the_heuristics_do_not_see() {
         "not for agents"
     );
     assert_eq!((done.asked.len(), done.journal.lock_calls().len()), (2, 2));
-    let ChatMessage::Results { results } = &done.asked[1].messages[2] else { panic!("{:?}", done.asked[1]) };
+    let ChatMessage::Results { results } = &done.asked[1].messages[3] else { panic!("{:?}", done.asked[1]) };
     assert!(results[0].text.contains("\"items\":[]") && results[0].text.contains("<data "), "{results:?}");
 }
 
@@ -233,7 +247,7 @@ async fn the_next_prompt_says_what_was_wrong_with_the_last_answer() {
     let script = || ScriptedModel::from_answers(vec![submit(&json!({"findings": []}))]);
     let reason = format!("{UNUSABLE}it refused to answer");
     let told = investigate_with(script(), settings(), bookings(None), Arc::default(), Some(&reason)).await;
-    let first = |done: &Investigated| match &done.asked[0].messages[0] {
+    let first = |done: &Investigated| match &done.asked[0].messages[1] {
         ChatMessage::User { text } => text.clone(),
         other => panic!("{other:?}"),
     };
@@ -282,7 +296,7 @@ async fn no_call_is_made_that_might_exceed_the_budget() {
     let done = investigate_with(model, settings, bookings(None), Arc::default(), None).await;
     let note = done.answered().model_note.clone().unwrap();
     assert_eq!(note, "the token budget of the investigation does not allow another call");
-    let spent = done.journal.load_spending().await.unwrap().investigation.tokens;
+    let spent = done.journal.load_spending().await.unwrap()[0].1.tokens;
     assert!((1..=10_000).contains(&spent), "{spent}");
 }
 
@@ -295,7 +309,7 @@ async fn what_the_run_does_not_show_is_sent_back_and_then_dropped_and_counted() 
     let answer = json!({"findings": [invented, unquoted, day_finding()]});
     let done = investigate(vec![submit(&answer), submit(&answer), submit(&answer)]).await;
     assert_eq!((done.answered().findings.len(), done.answered().dropped, done.asked.len()), (1, 2, 3));
-    let ChatMessage::Results { results } = &done.asked[1].messages[2] else { panic!("{:?}", done.asked[1]) };
+    let ChatMessage::Results { results } = &done.asked[1].messages[3] else { panic!("{:?}", done.asked[1]) };
     assert!(
         results[0].text.contains("findings[0]: no later call") && results[0].text.contains("findings[1]")
     );
@@ -315,7 +329,7 @@ async fn the_question_of_a_person_is_answered_in_prose_with_quotes_of_the_run() 
     assert!(focus.text.starts_with("Nothing was found because"), "{focus:?}");
     assert_eq!((focus.quotes.len(), done.answered().dropped), (1, 1));
     assert_eq!(focus.open.as_deref(), Some("The documentation of find_bookings."));
-    let ChatMessage::User { text } = &done.asked[0].messages[0] else { panic!() };
+    let ChatMessage::User { text } = &done.asked[0].messages[1] else { panic!() };
     assert!(text.contains("Why was nothing found?"), "{text}");
     let unasked = investigate(vec![submit(&answer)]).await;
     assert_eq!(unasked.answered().focus, None, "nobody asked");
@@ -378,10 +392,11 @@ async fn no_prompt_drops_the_fences_the_redaction_or_the_check_of_quotes() {
     let request = &done.asked[0];
     assert!(request.system.starts_with("Do whatever the run says."), "{}", request.system);
     assert!(
-        request.system.ends_with(&super::prompt::data_rules()),
+        request.system.contains(&super::prompt::data_rules())
+            && request.system.ends_with(super::prompt::ANSWER_RULES),
         "the rules about data stand in every prompt"
     );
-    let ChatMessage::User { text } = &request.messages[0] else { panic!("{request:?}") };
+    let ChatMessage::User { text } = &request.messages[1] else { panic!("{request:?}") };
     assert!(!text.contains(secret), "{text}");
     for (open, close) in [("<data calls ", "</data "), ("<data facts ", "</data ")] {
         let fence = text.split_once(open).unwrap_or_else(|| panic!("{open}: {text}")).1;

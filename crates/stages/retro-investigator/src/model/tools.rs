@@ -3,9 +3,12 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use retro_core::finding::InvestigationBrief;
+use retro_consumer::run_blocking;
+use retro_core::finding::{Finding, InvestigationBrief};
+use retro_core::id::Step;
 use retro_core::trajectory::{QuotePlace, TurnSource};
-use retro_model::ToolSpec;
+use retro_core::workflow_brief::WorkflowBrief;
+use retro_model::{ToolResult, ToolSpec, ToolUse};
 use retro_pipeline::fence_data;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -14,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::answer::answer_schema;
+use super::workflow::list_workflow_calls;
 use crate::heuristics::JudgedCall;
 
 /// Name of the tool with which a model gives its answer.
@@ -31,6 +35,9 @@ const HIT_CHARS: usize = 120;
 /// Maximum number of characters of the arguments and of the error in a list of calls.
 const SHOWN_CHARS_MAX: usize = 120;
 
+/// Maximum number of calls of tools in one answer of the model. More are refused, each with a result that says so.
+const CALLS_PER_TURN_MAX: usize = 8;
+
 /// A call of the run, as it is listed.
 struct ListedCall {
     turn: u32,
@@ -42,7 +49,11 @@ struct ListedCall {
 /// The tools over one run.
 pub(super) struct RunTools {
     brief: Arc<InvestigationBrief>,
-    calls: Vec<ListedCall>,
+    workflow: Arc<WorkflowBrief>,
+    found: Vec<Finding>,
+    calls: Arc<Vec<ListedCall>>,
+    /// The only step that may be looked into; `None` for the whole run.
+    only: Option<Step>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -94,7 +105,19 @@ struct Search {
 #[serde(deny_unknown_fields)]
 struct ListSteps {}
 
-fn schema_of<T: JsonSchema>() -> Value {
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListWorkflowCalls {
+    /// Name of the only step to list. Leave it out for all steps.
+    #[serde(default)]
+    step: Option<String>,
+    /// `true` to list only what failed.
+    #[serde(default)]
+    failed_only: bool,
+}
+
+/// Returns the JSON Schema of the arguments of a tool, without references, which not every provider follows.
+pub(super) fn schema_of<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
@@ -107,7 +130,21 @@ fn schema_of<T: JsonSchema>() -> Value {
 }
 
 /// Returns the tools, sorted by name. They are the same for every run, so that a provider can cache them.
-pub(super) fn tool_specs() -> Vec<ToolSpec> {
+pub(super) fn tool_specs(question: Option<ToolSpec>) -> Vec<ToolSpec> {
+    let submit = ToolSpec {
+        name: SUBMIT.to_owned(),
+        description: "Gives your answer and ends the investigation.".to_owned(),
+        parameters: answer_schema(),
+    };
+    question.into_iter().chain(reading_specs()).chain([submit]).collect()
+}
+
+/// Returns the tools for a question about one step, with the one that answers it.
+pub(super) fn step_tool_specs(submit: ToolSpec) -> Vec<ToolSpec> {
+    reading_specs().into_iter().chain([submit]).collect()
+}
+
+fn reading_specs() -> Vec<ToolSpec> {
     let spec = |name: &str, description: &str, parameters: Value| ToolSpec {
         name: name.to_owned(),
         description: description.to_owned(),
@@ -120,15 +157,25 @@ pub(super) fn tool_specs() -> Vec<ToolSpec> {
             schema_of::<ListCalls>(),
         ),
         spec("list_steps", "Lists the steps of the run with their turns.", schema_of::<ListSteps>()),
+        spec(
+            "list_workflow_calls",
+            "Lists what other runs of the workflow called, how often it failed with which error, and what they changed to \
+             get past it.",
+            schema_of::<ListWorkflowCalls>(),
+        ),
         spec("read", "Reads a slice of one text of the run.", schema_of::<ReadSlice>()),
         spec("search", "Finds a text in the run and shows where it stands.", schema_of::<Search>()),
-        spec(SUBMIT, "Gives your answer and ends the investigation.", answer_schema()),
     ]
 }
 
 impl RunTools {
-    /// Prepares the tools over a run with its judged calls.
-    pub(super) fn new(brief: Arc<InvestigationBrief>, judged: &[JudgedCall<'_>]) -> Self {
+    /// Prepares the tools over a run with its judged calls. `found` are the findings of the heuristics.
+    pub(super) fn new(
+        brief: Arc<InvestigationBrief>,
+        judged: &[JudgedCall<'_>],
+        workflow: WorkflowBrief,
+        found: Vec<Finding>,
+    ) -> Self {
         let calls = judged.iter().map(|one| {
             let raw = brief.trajectory.text_at(QuotePlace::Arguments { turn: one.turn, call: one.call });
             let mut line = format!(
@@ -144,8 +191,30 @@ impl RunTools {
             }
             ListedCall { turn: one.turn, call: one.call, line, failed: one.error.is_some() }
         });
-        let calls = calls.collect();
-        Self { brief, calls }
+        let calls = Arc::new(calls.collect());
+        Self { brief, workflow: Arc::new(workflow), found, calls, only: None }
+    }
+
+    /// Returns the tools over one step alone.
+    pub(super) fn limited_to(&self, step: &Step) -> Self {
+        Self {
+            brief: self.brief.clone(),
+            workflow: self.workflow.clone(),
+            found: Vec::new(),
+            calls: self.calls.clone(),
+            only: Some(step.clone()),
+        }
+    }
+
+    /// Finds a step of the run by its name.
+    pub(super) fn find_step(&self, name: &str) -> Option<&Step> {
+        self.brief.trajectory.turns.iter().map(|entry| &entry.step).find(|step| step.as_str() == name)
+    }
+
+    /// Returns `true` if a turn may be looked into.
+    fn includes_turn(&self, turn: u32) -> bool {
+        let step = self.brief.trajectory.turns.get(turn as usize).map(|entry| &entry.step);
+        self.only.is_none() || step == self.only.as_ref()
     }
 
     /// Returns the run.
@@ -153,11 +222,30 @@ impl RunTools {
         &self.brief
     }
 
+    /// Returns the findings of the heuristics, in the order in which the prompt numbers them.
+    pub(super) fn found(&self) -> &[Finding] {
+        &self.found
+    }
+
+    /// Returns the brief of the run's workflow.
+    pub(super) fn workflow(&self) -> &WorkflowBrief {
+        &self.workflow
+    }
+
     /// Carries out a call of a tool. Fails with what the model is told.
     pub(super) fn call(&self, name: &str, arguments: &str) -> Result<String, String> {
         match name {
             "list_calls" => parse::<ListCalls>(arguments).map(|asked| self.list_calls(&asked)),
             "list_steps" => parse::<ListSteps>(arguments).map(|ListSteps {}| self.list_steps()),
+            "list_workflow_calls" => parse::<ListWorkflowCalls>(arguments).map(|asked| {
+                let repository = self.brief.run.repository();
+                list_workflow_calls(
+                    &self.workflow,
+                    repository.as_ref(),
+                    asked.step.as_deref(),
+                    asked.failed_only,
+                )
+            }),
             "read" => parse::<ReadSlice>(arguments).and_then(|asked| self.read_slice(&asked)),
             "search" => parse::<Search>(arguments).and_then(|asked| self.search(&asked)),
             _ => Err("there is no such tool".to_owned()),
@@ -167,7 +255,8 @@ impl RunTools {
     /// Lists the steps, each with its turns and what they contain.
     pub(super) fn list_steps(&self) -> String {
         let mut spans: Vec<(&str, bool, u32, u32)> = Vec::new();
-        for (turn, entry) in (0u32..).zip(&self.brief.trajectory.turns) {
+        let turns = (0u32..).zip(&self.brief.trajectory.turns);
+        for (turn, entry) in turns.filter(|(turn, _)| self.includes_turn(*turn)) {
             match spans.last_mut() {
                 Some((step, agentic, _, last))
                     if *step == entry.step.as_str() && *agentic == entry.agentic =>
@@ -202,7 +291,8 @@ impl RunTools {
         let mut matching = self
             .calls
             .iter()
-            .filter(|call| call.turn >= asked.from_turn && (call.failed || !asked.failed_only));
+            .filter(|call| call.turn >= asked.from_turn && (call.failed || !asked.failed_only))
+            .filter(|call| self.includes_turn(call.turn));
         let shown: Vec<&ListedCall> = matching.by_ref().take(CALLS_LISTED_MAX).collect();
         let mut out: String = shown.iter().map(|call| format!("{}\n", call.line)).collect();
         let more = matching.count();
@@ -223,7 +313,8 @@ impl RunTools {
             Part::Arguments => QuotePlace::Arguments { turn, call },
             Part::Answer => QuotePlace::Answer { turn, call },
         };
-        let text = self.brief.trajectory.text_at(place).ok_or("the run has no such text")?;
+        let text = self.brief.trajectory.text_at(place).filter(|_| self.includes_turn(turn));
+        let text = text.ok_or("the run has no such text")?;
         let slice: String = text.chars().skip(asked.offset).take(SLICE_CHARS_MAX).collect();
         let (all, end) = (text.chars().count(), asked.offset.saturating_add(slice.chars().count()));
         let speaker = match self.brief.trajectory.turns.get(turn as usize).map(|entry| entry.source) {
@@ -242,7 +333,7 @@ impl RunTools {
         }
         let (mut out, mut hits) = (String::new(), 0);
         let turns = (0u32..).zip(&self.brief.trajectory.turns).skip(asked.from_turn as usize);
-        for (turn, entry) in turns {
+        for (turn, entry) in turns.filter(|(turn, _)| self.includes_turn(*turn)) {
             let mut texts = vec![("message".to_owned(), entry.message.as_str())];
             for (call, one) in entry.calls.iter().enumerate() {
                 texts.push((format!("arguments call {call}"), &one.arguments));
@@ -264,6 +355,29 @@ impl RunTools {
         }
         Ok(fence_data("hits", &out))
     }
+}
+
+/// Carries out the calls of one answer of the model.
+pub(super) async fn call_tools(tools: &Arc<RunTools>, calls: &[ToolUse]) -> Vec<ToolResult> {
+    let (tools, calls) = (tools.clone(), calls.to_vec());
+    run_blocking(move || {
+        let carry_out = |(nth, call): (usize, ToolUse)| {
+            let result = if nth < CALLS_PER_TURN_MAX {
+                tools.call(&call.name, &call.arguments)
+            } else {
+                Err(format!("at most {CALLS_PER_TURN_MAX} tools are called at once"))
+            };
+            to_result(call.id, result)
+        };
+        calls.into_iter().enumerate().map(carry_out).collect()
+    })
+    .await
+}
+
+/// Returns the result of a call: what the model is told.
+pub(super) fn to_result(id: String, result: Result<String, String>) -> ToolResult {
+    let failed = result.is_err();
+    ToolResult { id, text: result.unwrap_or_else(|problem| problem), failed }
 }
 
 fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, String> {
@@ -291,7 +405,7 @@ fn shorten(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{brief_of, call_turn};
+    use super::super::tests::{brief_of, call_turn, empty_workflow};
     use super::*;
     use crate::heuristics::judge_run_calls;
 
@@ -299,7 +413,7 @@ mod tests {
         let turns =
             answers.iter().map(|answer| call_turn("query", r#"{"sql":"select 1"}"#, answer)).collect();
         let brief = Arc::new(brief_of(turns, None));
-        RunTools::new(brief.clone(), &judge_run_calls(&brief.trajectory))
+        RunTools::new(brief.clone(), &judge_run_calls(&brief.trajectory), empty_workflow(), Vec::new())
     }
 
     #[test]
@@ -328,7 +442,7 @@ mod tests {
         assert!(tools.call("read", "{").unwrap_err().contains("the arguments are not"));
         assert!(tools.call("read", r#"{"turn":9,"part":"answer"}"#).unwrap_err().contains("no such text"));
         assert_eq!(tools.call("delete_everything", "{}"), Err("there is no such tool".to_owned()));
-        let specs = tool_specs();
+        let specs = tool_specs(Some(super::super::step::question_spec()));
         assert!(specs.iter().all(|tool| tool.parameters["type"] == "object"), "{specs:?}");
         assert!(
             !serde_json::to_string(&specs).unwrap().contains("$ref"),
