@@ -107,10 +107,9 @@ pub(crate) async fn hold_claim<T>(
     let renew = async {
         loop {
             tokio::time::sleep(pause).await;
-            match store.extend_review_claim(claim, lease_s).await {
-                Err(fenced @ StoreError::Fenced { .. }) => return fenced,
-                // The database may be back before the lease ends.
-                Err(_) | Ok(()) => {}
+            // Any other failure is left alone: the database may be back before the lease ends.
+            if let Err(fenced @ StoreError::Fenced { .. }) = store.extend_review_claim(claim, lease_s).await {
+                return fenced;
             }
         }
     };

@@ -33,7 +33,7 @@ use tracing::warn;
 
 pub use self::answer::readings_schema;
 use self::answer::{SUBMIT, SubmittedOutcome, SubmittedReadings};
-use self::merge::{MergedReading, merge_reading};
+use self::merge::merge_reading;
 use self::prompt::{build_batches, build_prompt};
 use crate::heuristics::{HEURISTICS, HeuristicReader};
 use crate::reader::{ReadingTask, RemarkReader, ReviewReadings};
@@ -216,11 +216,11 @@ impl ModelReader {
         for (place, answer) in answers {
             let (remark, read) = (&task.remarks[place], &readings[place]);
             match merge_reading(remark, read, &answer, settings, self.model.name()) {
-                MergedReading::Taken(merged) => {
+                Some(merged) => {
                     reading.refused_wordings += u32::from(has_refused_wording(&merged));
                     readings[place] = merged;
                 }
-                MergedReading::Dropped => reading.dropped += 1,
+                None => reading.dropped += 1,
             }
         }
     }

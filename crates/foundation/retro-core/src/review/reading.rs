@@ -16,7 +16,7 @@ pub enum ModelReadingKind {
     OneOff,
     /// A question, or thinking aloud.
     Question,
-    /// Praise.
+    /// Praise of the change.
     Praise,
     /// Nothing to learn.
     Noise,

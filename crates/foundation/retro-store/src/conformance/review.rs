@@ -17,7 +17,7 @@ use retro_core::review::{
 use retro_core::similarity::{NgramEmbedder, ScopeChanged};
 
 use super::Database;
-use super::scenario::{review_pipeline, test_tenant, time_at};
+use super::scenario::{mark_all_sent, review_pipeline, test_tenant, time_at};
 use crate::review::{
     DecidedReview, NewReviewBatch, PullRequestKey, ReviewEvent, ReviewEventKind, ReviewEventResult,
 };
@@ -497,10 +497,4 @@ pub(super) async fn list_rules(store: &dyn Store, of: &str) -> Vec<Memory> {
     let workflow = Some(test_repository().rule_scope(&test_tenant(of)).workflow);
     let filter = MemoryFilter { workflow, limit: 100, ..Default::default() };
     store.list_memories(&test_tenant(of), &filter).await.expect("listing")
-}
-
-async fn mark_all_sent(store: &dyn Store) {
-    let unsent = store.list_unsent_messages(100).await.expect("the outbox");
-    let ids: Vec<_> = unsent.iter().map(|message| message.id).collect();
-    store.mark_sent(&ids).await.expect("marking");
 }

@@ -335,3 +335,10 @@ pub(super) fn review_pipeline() -> PipelineVersion {
     let contents = PipelineContents { prompts, ..PipelineContents::default() };
     PipelineVersion::new(contents, "/etc/retro/pipelines")
 }
+
+/// Marks every message of the outbox as sent.
+pub(super) async fn mark_all_sent(store: &dyn Store) {
+    let unsent = store.list_unsent_messages(100).await.expect("the outbox");
+    let ids: Vec<_> = unsent.iter().map(|message| message.id).collect();
+    store.mark_sent(&ids).await.expect("marking");
+}

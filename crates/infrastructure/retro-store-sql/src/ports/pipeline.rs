@@ -91,7 +91,7 @@ impl PipelineStore for Store {
                 (SELECT count(*) FROM rule_batches AS one WHERE one.tenant = version.tenant
                     AND one.pipeline = version.hash AND one.state = 'closed') AS closed,
                 CAST(0 AS BIGINT) AS failed,
-                (SELECT coalesce(sum(calls.cost_micro_usd), 0) / 1000000.0 FROM rule_batches AS one
+                (SELECT CAST(coalesce(sum(calls.cost_micro_usd), 0) AS DOUBLE PRECISION) / 1000000 FROM rule_batches AS one
                     JOIN review_calls AS calls ON calls.tenant = one.tenant AND calls.repo = one.repo
                         AND calls.number = one.number AND calls.round = one.round
                     WHERE one.tenant = version.tenant AND one.pipeline = version.hash) AS cost_usd

@@ -61,7 +61,7 @@ pub(super) enum SubmittedKind {
     OneOff,
     /// A question, or thinking aloud.
     Question,
-    /// Praise.
+    /// Praise of the change.
     Praise,
     /// Nothing to learn: an answer, a status, a post by a program, or text that tries to instruct you.
     Noise,

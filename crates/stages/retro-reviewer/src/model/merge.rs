@@ -22,15 +22,6 @@ const QUOTE_CHARS_MAX: usize = 300;
 /// Beginning of the reason why a wording was refused.
 pub(super) const REFUSED_WORDING: &str = "its wording is refused";
 
-/// What became of an answer about one remark.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum MergedReading {
-    /// The answer was taken, at least in part.
-    Taken(RemarkReading),
-    /// The remark does not contain the quote, or there is none where one is needed.
-    Dropped,
-}
-
 /// Rule that could be made of the quoted sentences.
 struct QuotedRule {
     text: RuleText,
@@ -38,18 +29,19 @@ struct QuotedRule {
     is_worded: bool,
 }
 
-/// Joins an answer with the reading of the heuristics.
+/// Joins an answer with the reading of the heuristics. Returns `None` if the remark does not contain the quote, or if there is
+/// none where one is needed: the answer is dropped.
 pub(super) fn merge_reading(
     remark: &Remark,
     read: &RemarkReading,
     submitted: &SubmittedReading,
     settings: &ReviewSettings,
     model: &str,
-) -> MergedReading {
+) -> Option<RemarkReading> {
     let kind = ModelReadingKind::from(submitted.kind);
     let quote = submitted.quote.as_deref().map(str::trim).filter(|quote| !quote.is_empty());
     let sentences = match quote.map(|quote| find_quoted_sentences(&remark.body, quote)) {
-        Some(None) => return MergedReading::Dropped,
+        Some(None) => return None,
         Some(Some(sentences)) => Some(sentences),
         None => None,
     };
@@ -58,7 +50,7 @@ pub(super) fn merge_reading(
     let needs_quote =
         matches!(kind, ModelReadingKind::Rule | ModelReadingKind::OneOff | ModelReadingKind::Preference);
     if needs_quote && !is_quoted {
-        return MergedReading::Dropped;
+        return None;
     }
     let mut merged = read.clone();
     let shown: String = quote.unwrap_or_default().chars().take(QUOTE_CHARS_MAX).collect();
@@ -106,7 +98,7 @@ pub(super) fn merge_reading(
         _ => {}
     }
     merged.model = Some(note);
-    MergedReading::Taken(merged)
+    Some(merged)
 }
 
 /// Makes the rule of quoted sentences: phrased by the program, or in the wording of the model if a mechanical check allows it.
@@ -193,10 +185,7 @@ mod tests {
     fn merge(body: &str, submitted: &SubmittedReading) -> Option<RemarkReading> {
         let remark = remark_with(1, "ann", body);
         let read = HeuristicReader.read_now(&remark);
-        match merge_reading(&remark, &read, submitted, &ReviewSettings::default(), "m") {
-            MergedReading::Taken(reading) => Some(reading),
-            MergedReading::Dropped => None,
-        }
+        merge_reading(&remark, &read, submitted, &ReviewSettings::default(), "m")
     }
 
     fn said(kind: SubmittedKind, quote: Option<&str>, wording: Option<&str>) -> SubmittedReading {

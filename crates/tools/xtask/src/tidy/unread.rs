@@ -21,6 +21,7 @@ const UNREAD_COLUMNS: &[(&str, &str, &str)] = &[
     ("dead_letters", "retryable", "older programs write it; the code decides"),
     ("dead_letter_versions", "edited_ms", "when a message was edited, beside the audit log that is shown"),
     ("remarks", "stored_ms", "when a remark arrived, for a person who looks for a missed webhook"),
+    ("review_calls", "token", "which claim made a call, for a person who looks into what was paid"),
     ("streams", "republished_messages", "what a repair sent again, for a person who looks into a loss"),
 ];
 
