@@ -4,6 +4,7 @@
 mod check;
 mod compaction;
 mod cue;
+mod earlier;
 mod focus;
 mod line;
 mod quote;
@@ -11,10 +12,9 @@ mod refutation;
 mod stated;
 
 pub use check::{check_answer, is_verbatim_quote};
-pub use compaction::{
-    COMPACTED_BYTES_MAX, Compaction, EARLIER_BYTES_MAX, EarlierLine, EarlierLines, LineGroup,
-};
+pub use compaction::Compaction;
 pub use cue::{AS_DOCUMENTED, LessonCue, SAME_CALL_AGAIN};
+pub use earlier::{COMPACTED_BYTES_MAX, EARLIER_BYTES_MAX, EarlierLine, EarlierLines, LineGroup};
 pub use focus::{EarlierFocus, FOCUS_QUOTES_MAX, FocusQuestion, RunFocus, StatedCause};
 pub use line::{Advice, FORM_SEPARATOR, TITLE_CHARS_MAX, format_advice, format_title};
 pub use quote::{QUOTE_CHARS_MAX, Quote};
@@ -421,6 +421,18 @@ pub struct CheckedAnswer {
 /// Maximum number of findings of one investigation, and likewise of its transient errors and its
 /// contradictions. A real run has far fewer.
 pub const FINDINGS_MAX: usize = 50;
+
+impl Refutation {
+    /// Creates the objection to a finding.
+    pub fn new(finding: &Finding, reason: RefutationReason, quote: Quote) -> Self {
+        Self { finding: finding.title.clone(), finding_quote: finding.quote.clone(), reason, quote }
+    }
+
+    /// Returns `true` if it is about this finding.
+    pub fn is_about(&self, finding: &Finding) -> bool {
+        self.finding == finding.title && self.finding_quote == finding.quote
+    }
+}
 
 impl CheckedAnswer {
     /// Returns the objection because of which a finding of this answer counts nothing. Returns `None` if there is none, or if

@@ -5,13 +5,14 @@
 //! What was seen in one repository is told only to runs of that repository (law 15), so the brief has a part for each.
 
 mod failures;
+mod label;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::audience::{Audience, RunRepository};
-use crate::calls::{CallSummary, Operation, StoredSummary, SummaryContent, WindowSummaries};
+use crate::calls::{CallSummary, StoredSummary, SummaryContent, WindowSummaries};
 use crate::id::{Repository, RunId, Step, Workflow};
 use crate::memory::{Memory, MemoryStatus};
 use crate::run::RunOutcome;
@@ -19,6 +20,7 @@ use crate::weight::Weight;
 
 use failures::collect_failures;
 pub use failures::{BriefedFailure, ContrastOpinion};
+use label::{label_of, to_count};
 
 /// Maximum number of operations, of failures, and of memories that a part names. A prompt has them all.
 const OPERATIONS_MAX: usize = 40;
@@ -176,12 +178,6 @@ fn count_outcomes(runs: &[(&RunId, &CallSummary)]) -> Vec<OutcomeCount> {
     counts
 }
 
-/// Returns the label of an operation: its tool, and for a command the program with its subcommands.
-fn label_of(operation: &Operation) -> String {
-    let words = std::iter::once(&operation.tool).chain(&operation.program);
-    words.map(String::as_str).collect::<Vec<_>>().join(" ")
-}
-
 fn count_operations(runs: &[(&RunId, &CallSummary)]) -> Vec<BriefedOperation> {
     let mut counts: BTreeMap<(&Step, String), (BriefedOperation, BTreeSet<&RunId>)> = BTreeMap::new();
     for (run, summary) in runs {
@@ -222,10 +218,6 @@ fn list_memories(memories: &[Memory]) -> Vec<BriefedMemory> {
     });
     // Room for the memories of each repository: which of them a run is told is decided later.
     briefed.take(MEMORIES_MAX * PARTS_MAX).collect()
-}
-
-fn to_count(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

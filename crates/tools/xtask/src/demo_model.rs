@@ -2,6 +2,7 @@
 //! recorded answers, and what the model changed is shown beside the heuristics alone. Needs no key and no network.
 
 mod answers;
+mod learnt;
 mod recording;
 mod summary;
 
@@ -10,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use retro_eval::instance::{Instance, find_release_binary};
-use serde_json::Value;
 
+use learnt::Learnt;
 use recording::Recorder;
 
 /// Number of runs: two windows of the default policy.
@@ -22,14 +23,6 @@ const WAIT_MINUTES_MAX: u32 = 8 * 60;
 const MODEL: &str = "answered-by-hand";
 /// Prices of a small model, in US dollars for a million tokens.
 const PRICES: &str = "answered-by-hand = 0.25 / 0.025 / 2.00";
-
-/// What a program learnt of the runs.
-struct Learnt {
-    /// Reports of the retrospectives, the oldest first.
-    reports: Vec<Value>,
-    /// All memories.
-    memories: Vec<Value>,
-}
 
 /// Files of the demo.
 struct Files {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Finding, Quote};
+use super::Quote;
 
 /// Objection of a model to a finding of the heuristics about the same run. It deletes nothing: both stand in the report, and
 /// the policy says what the finding counts.
@@ -56,17 +56,5 @@ impl RefutationReason {
             Self::OtherRemedy => "something else got past the failure",
             Self::TaskSpecific => "it is true of this task alone",
         }
-    }
-}
-
-impl Refutation {
-    /// Creates the objection to a finding.
-    pub fn new(finding: &Finding, reason: RefutationReason, quote: Quote) -> Self {
-        Self { finding: finding.title.clone(), finding_quote: finding.quote.clone(), reason, quote }
-    }
-
-    /// Returns `true` if it is about this finding.
-    pub fn is_about(&self, finding: &Finding) -> bool {
-        self.finding == finding.title && self.finding_quote == finding.quote
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{label_of, to_count};
+use super::label::{label_of, to_count};
 use crate::calls::{
     Contrast, ContrastAnswer, ERROR_CHARS_MAX, Reaction, ReactionCounts, ReactionEnding, SummaryContent,
     VOLATILE_MARK, WindowSummaries,

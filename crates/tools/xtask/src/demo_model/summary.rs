@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 use retro_eval::instance::Instance;
 use serde_json::Value;
 
-use super::Learnt;
+use super::learnt::Learnt;
 
-/// Maximum number of memories whose history is shown.
+/// Maximum number of memories whose history is shown, new ones first.
 const HISTORIES_MAX: usize = 2;
 /// Heading of the report's section about the investigations.
 const SECTION: &str = "## Investigations";
@@ -118,14 +118,21 @@ fn section_of(markdown: &str) -> &str {
 async fn show_memories(retro: &Instance, alone: &Learnt, both: &Learnt) -> Result<()> {
     println!("5. Memories, and which version of pipeline and prompts made them\n");
     let title = |memory: &Value| memory["lesson"]["title"].as_str().unwrap_or_default().to_owned();
-    let known: BTreeSet<String> = alone.memories.iter().map(title).collect();
-    for memory in &both.memories {
-        let mark = if known.contains(&title(memory)) { " " } else { "+" };
+    let titles = |learnt: &Learnt| learnt.memories.iter().map(title).collect::<BTreeSet<String>>();
+    let (by_heuristics, by_both) = (titles(alone), titles(both));
+    let print = |mark: &str, memory: &Value| {
         println!("   {mark} {:<9} {}", memory["status"].as_str().unwrap_or_default(), title(memory));
+    };
+    for memory in &both.memories {
+        print(if by_heuristics.contains(&title(memory)) { " " } else { "+" }, memory);
     }
-    println!("   + the heuristics alone did not learn it\n");
-    let new = both.memories.iter().filter(|memory| !known.contains(&title(memory)));
-    for memory in new.take(HISTORIES_MAX) {
+    let prevented = alone.memories.iter().filter(|memory| !by_both.contains(&title(memory)));
+    prevented.for_each(|memory| print("-", memory));
+    println!("   + the heuristics alone did not learn it; - they did, and the model objected\n");
+    let is_new = |memory: &&Value| !by_heuristics.contains(&title(memory));
+    let new = both.memories.iter().filter(is_new);
+    let active = both.memories.iter().filter(|memory| memory["status"] == "active" && !is_new(memory));
+    for memory in new.chain(active).take(HISTORIES_MAX) {
         let id = memory["id"].as_str().context("a memory without an id")?;
         println!("$ retro memories why {id}");
         retro.run_command(&["memories", "why", id]).await?;
