@@ -204,7 +204,8 @@ mod tests {
         let stranger = read(&folder_with(&[("pipeline.toml", ""), ("prompts/sytem.md", "x")])).unwrap_err();
         assert!(
             stranger.to_string().ends_with(
-                "sytem.md: no prompt has this name; did you mean `system.md`? (prompts: system.md, run.md)"
+                "sytem.md: no prompt has this name; did you mean `system.md`? (prompts: system.md, workflow.md, run.md, \
+                 compact.md, step.md)"
             ),
             "{stranger}"
         );

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use retro_config::{PolicySet, load_config};
+use retro_config::{Pipeline, PolicySet, load_config};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
@@ -41,10 +41,13 @@ fn every_example_in_the_manuals_can_be_used() {
             configurations += 1;
         }
         let whole = Some(text.as_str()).filter(|_| name.ends_with(".toml"));
-        for policy in fences.into_iter().chain(whole).filter(|_| is_policy) {
+        // The pipeline of reviews has no policy; both pipelines are read as a whole below.
+        let is_of_policy = |text: &&str| is_policy && !text.contains("[review]");
+        for policy in fences.into_iter().chain(whole).filter(is_of_policy) {
             PolicySet::parse(path, policy).unwrap();
             policies += 1;
         }
     }
+    Pipeline::read_folder(Some(&root().join("pipelines"))).unwrap();
     assert!(configurations >= 1 && policies >= 2, "{configurations} configurations, {policies} policies");
 }

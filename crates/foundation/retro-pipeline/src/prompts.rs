@@ -117,7 +117,7 @@ mod tests {
         assert!(
             system[0]
                 .to_string()
-                .contains("the prompt is always the same and has no variables, those are for run.md"),
+                .contains("the prompt is always the same and has no variables, those are for workflow.md"),
             "{system:?}"
         );
     }
