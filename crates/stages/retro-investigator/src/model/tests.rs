@@ -282,7 +282,7 @@ async fn no_call_is_made_that_might_exceed_the_budget() {
     let done = investigate_with(model, settings, bookings(None), Arc::default(), None).await;
     let note = done.answered().model_note.clone().unwrap();
     assert_eq!(note, "the token budget of the investigation does not allow another call");
-    let spent = done.journal.load_spending().await.unwrap().investigation.tokens;
+    let spent = done.journal.load_spending().await.unwrap()[0].1.tokens;
     assert!((1..=10_000).contains(&spent), "{spent}");
 }
 
