@@ -14,7 +14,7 @@ const POLICY: &str =
 fn build_run(number: u64, repository: &str) -> Value {
     let mut event = RunBuilder::new(WORKFLOW, &format!("run-{number}"))
         .with_message("Deploy it.")
-        .with_call("deploy", &json!({"region": "eu"}), &format!("Error: {repository} has no region eu"))
+        .with_call("deploy", &json!({"region": "eu"}), &format!("Error: unknown region eu of {repository}"))
         .with_call("deploy", &json!({"region": "eu-west-1"}), "deployed")
         .build_event();
     event["data"]["repo"] = json!(format!("acme/{repository}"));
@@ -58,7 +58,12 @@ async fn every_investigation_is_told_the_same_of_its_workflow_and_nothing_of_ano
     world.emit_and_wait("default", "runs.jsonl", &runs).await;
 
     let received = endpoint.received();
-    assert_eq!(received.len(), 12, "two calls for each run");
+    assert_eq!(
+        received.len(),
+        12,
+        "two calls for each run: {:#?}",
+        received.last().map(|one| &one.body["messages"])
+    );
     let about = |repository: &str| {
         let own = format!("repository: acme/{repository}");
         received.iter().map(|one| &one.body).filter(move |body| texts_of(body, "user")[1].contains(&own))
@@ -78,10 +83,10 @@ async fn every_investigation_is_told_the_same_of_its_workflow_and_nothing_of_ano
         }
         for body in about(repository) {
             let all = body.to_string();
-            assert!(!all.contains(&format!("{other} has no region")), "law 15: {all}");
+            assert!(!all.contains(&format!("region eu of {other}")), "law 15: {all}");
             for told in texts_of(body, "tool") {
                 assert!(
-                    told.contains(&format!("{repository} has no region eu: {runs} calls in {runs} runs")),
+                    told.contains(&format!("unknown region eu of {repository}: {runs} calls in {runs} runs")),
                     "{told}"
                 );
                 assert!(told.contains("`region` = `eu-west-1`"), "what they changed: {told}");
