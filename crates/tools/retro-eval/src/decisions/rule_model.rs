@@ -15,6 +15,7 @@ use retro_core::model_use::ModelBudget;
 use retro_core::pipeline::ReviewPipelines as _;
 use retro_core::remark::{AuthorAssociation, Remark};
 use retro_core::review::{ModelReadingKind, ReadingKind, RemarkReading};
+use retro_outgoing_http::OutgoingHttp;
 use retro_reviewer::{
     HeuristicReader, ModelReader, ModelReaderSettings, NoJournal, ReadingTask, RemarkReader as _,
 };
@@ -77,7 +78,7 @@ pub(crate) fn run_model(options: &ModelOptions, all: Vec<LabelledRemark>) -> Res
         budget: ModelBudget::default(),
         time_max: Duration::from_secs(options.model_timeout_s.saturating_mul(10)),
     };
-    let reader = ModelReader::new(retro_llm::build_model(&configured)?, settings);
+    let reader = ModelReader::new(retro_llm::build_model(&configured, &OutgoingHttp::default())?, settings);
     let pipelines = retro_config::Pipeline::read_folder(options.pipelines.as_deref())?;
     let sample = draw_sample(all, options);
     let remarks: Vec<Remark> = (1..).zip(&sample).map(|(id, one)| build_remark(id, &one.text)).collect();
