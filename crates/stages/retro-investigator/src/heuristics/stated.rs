@@ -11,6 +11,7 @@ use retro_core::trajectory::{QuotePlace, Trajectory};
 use serde_json::Value;
 
 use super::call::{self, Call};
+use super::complaint::reads_as_complaint;
 use super::lesson::{describe_failure, describe_success};
 use super::lookup;
 use super::quote::{quote_at, shorten_text};
@@ -67,6 +68,13 @@ pub(crate) fn build_stated_finding(
             (Some(form), avoid, Some(worked))
         }
     };
+    // A warning of an answer that looks like success tells an agent nothing.
+    let complains = || quote.text.lines().next().is_some_and(reads_as_complaint);
+    if stated.change.is_none() && failing.failure().is_none() && !complains() {
+        return Err("the call did not fail and the quote does not say that something is wrong: quote the words that do, \
+                    give a `change`, or leave the finding out"
+            .to_owned());
+    }
     // The masked error of the call is the same in every run, so that other runs and the heuristics confirm the finding.
     let is_answer = matches!(quote.place, QuotePlace::Answer { turn, .. } if turn == failing.turn);
     let error = match failing.failure() {
@@ -76,9 +84,14 @@ pub(crate) fn build_stated_finding(
     let advice =
         form.as_ref().map_or(Advice::Expect, |form| Advice::When(format_advice(&[form], avoid.as_deref())));
     let raw: Vec<&str> = worked.iter().map(|call| call.raw).collect();
-    let title = format_title(failing.tool, &error, &advice, &raw);
-    let title = title.filter(|title| title.chars().count() <= TITLE_CHARS_MAX);
-    let title = title.ok_or("the sentence of the lesson would be too long, or its error cannot be quoted")?;
+    let title = format_title(failing.tool, &error, &advice, &raw)
+        .ok_or("nothing of `error_quote` can be quoted to agents: quote the words that say what is wrong")?;
+    let length = title.chars().count();
+    if length > TITLE_CHARS_MAX {
+        return Err(format!(
+            "the sentence of the lesson would have {length} characters, at most {TITLE_CHARS_MAX}: quote fewer words"
+        ));
+    }
     let after = worked.map(describe_success).unwrap_or_default();
     let content = format!("{} {after}", describe_failure(failing, &quote.text, &raw));
     let about = stated.argument.as_ref().filter(|_| stated.change == Some(SavedChange::SetArgument));
@@ -214,6 +227,11 @@ mod tests {
         ])
     }
 
+    /// A search that answers with a complaint, and is not made again.
+    fn run_with_warning() -> Trajectory {
+        run(&[("find_bookings", r#"{"day":"03/04/2026","desk":7}"#, "desk 7 is closed, no such day")])
+    }
+
     fn stated(change: SavedChange, argument: &str, bad: Option<&str>, good: Option<&str>) -> StatedFinding {
         StatedFinding {
             turn: 0,
@@ -248,8 +266,10 @@ mod tests {
             let found = build_stated_finding(&run, &stated(change, argument, None, good)).unwrap();
             assert!(found.title.ends_with(advice), "{}", found.title);
         }
-        let nothing = StatedFinding { change: None, ..day };
-        let found = build_stated_finding(&run, &nothing).unwrap();
+        let warning = run_with_warning();
+        let nothing =
+            StatedFinding { change: None, error_quote: "desk 7 is closed, no such day".to_owned(), ..day };
+        let found = build_stated_finding(&warning, &nothing).unwrap();
         assert!(found.title.starts_with("Before calling `find_bookings`, expect"), "{}", found.title);
     }
 
@@ -260,6 +280,7 @@ mod tests {
         for (wrong, reason) in [
             (StatedFinding { error_quote: "no such words".to_owned(), ..day() }, "`error_quote`"),
             (StatedFinding { turn: 9, ..day() }, "`error_quote`"),
+            (StatedFinding { change: None, ..day() }, "the call did not fail"),
             (StatedFinding { tool: "rm".to_owned(), ..day() }, "`tool`"),
             (StatedFinding { good: Some("2026-04-04".to_owned()), ..day() }, "no later call"),
             (StatedFinding { bad: Some("x".to_owned()), ..day() }, "`bad`"),
