@@ -69,6 +69,7 @@ mod retry_loop;
 mod signature;
 mod soft_failure;
 mod stated;
+mod stated_option;
 mod tool_output;
 mod transient;
 mod trial;

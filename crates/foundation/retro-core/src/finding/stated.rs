@@ -50,6 +50,8 @@ pub struct StatedFields<'f> {
     pub change: SavedChange,
     /// Tool whose call is to be changed.
     pub tool: &'f str,
+    /// Program of a command whose option `argument` is; `None` if it is a named parameter of the tool.
+    pub program: Option<&'f str>,
     /// Argument that is to be changed.
     pub argument: Option<&'f str>,
     /// Value of the argument that failed.
@@ -64,6 +66,9 @@ pub struct StatedFields<'f> {
 pub fn stated_form(fields: &StatedFields<'_>) -> Result<(String, Option<String>), LessonFieldError> {
     named("tool", Some(fields.tool))?;
     let argument = || named("argument", fields.argument);
+    if let Some(program) = fields.program {
+        return option_form(named("tool", Some(program))?, fields);
+    }
     Ok(match fields.change {
         SavedChange::SetArgument => {
             let (argument, good) = (argument()?, value("good", fields.good)?);
@@ -75,6 +80,43 @@ pub fn stated_form(fields: &StatedFields<'_>) -> Result<(String, Option<String>)
         SavedChange::UseTool => (format!("tool `{}`", named("good", fields.good)?), None),
         SavedChange::CallFirst => (format!("first `{}`", call("good", fields.good)?), None),
     })
+}
+
+/// Returns the form of a change of an option of a program.
+fn option_form(
+    program: &str,
+    fields: &StatedFields<'_>,
+) -> Result<(String, Option<String>), LessonFieldError> {
+    let option = option_name(fields.argument)?;
+    let with = |text: &str| Ok(format!("`{program}` with `{option} {}`", value("good", Some(text))?));
+    Ok(match fields.change {
+        SavedChange::SetArgument => {
+            let bad = fields.bad.map(|bad| value("bad", Some(bad))).transpose()?;
+            let avoid = bad.map(|bad| format!("`{program}` with `{option} {bad}`"));
+            (with(given("good", fields.good)?)?, avoid)
+        }
+        SavedChange::AddArgument => match fields.good {
+            Some(good) => (with(good)?, None),
+            None => (format!("`{program}` with `{option}`"), None),
+        },
+        SavedChange::DropArgument => (format!("`{program}` without `{option}`"), None),
+        SavedChange::UseTool | SavedChange::CallFirst => {
+            return Err(LessonFieldError::new("change", "is not about an option"));
+        }
+    })
+}
+
+/// Returns the name of an option: hyphens and a plain name, or a single letter.
+fn option_name(argument: Option<&str>) -> Result<&str, LessonFieldError> {
+    let text = given("argument", argument)?;
+    let name = text.trim_start_matches('-');
+    let is_letter = name.len() == 1 && name.chars().all(|c| c.is_ascii_alphanumeric());
+    let problem = "is no option: hyphens and a plain name";
+    if text.starts_with('-') && (is_letter || is_plain_name(name)) {
+        Ok(text)
+    } else {
+        Err(LessonFieldError::new("argument", problem))
+    }
 }
 
 fn given<'f>(field: &'static str, text: Option<&'f str>) -> Result<&'f str, LessonFieldError> {

@@ -81,6 +81,7 @@ impl SavedLesson {
     /// Builds the lesson. Fails if a field is missing or is not what it should be.
     pub fn from_fields(key: &WorkflowKey, fields: LessonFields) -> Result<Self, LessonFieldError> {
         let (form, avoid) = stated_form(&StatedFields {
+            program: None,
             change: fields.change,
             tool: &fields.tool,
             argument: fields.argument.as_deref(),

@@ -8,8 +8,9 @@ use retro_core::finding::{
     AS_DOCUMENTED, CONTENT_CHARS_MAX, EvidenceOrigin, Finding, FindingKind, LessonCue, TITLE_CHARS_MAX,
 };
 use retro_core::trajectory::{QuotePlace, Trajectory};
-use retro_gate::{Speaker, quote_as_data};
+use retro_gate::{Speaker, is_plain_name, quote_as_data};
 
+use super::arguments::Command;
 use super::call;
 use super::lesson::describe_answer;
 use super::lookup;
@@ -48,7 +49,7 @@ pub(crate) fn build_documented_finding(
     });
     let (step, answered) =
         source.ok_or_else(|| format!("there is no call {index} in turn {turn} of an agent"))?;
-    if answered.failure().is_some() || !answered.answer.contains(statement) {
+    if !answered.answer.contains(statement) {
         return Err(format!(
             "`statement` is not in the answer of call {index} of turn {turn} as it is written"
         ));
@@ -68,7 +69,17 @@ pub(crate) fn build_documented_finding(
         "`statement` cannot be quoted to agents: it has an instruction, a command, an address or code in it; choose a sentence \
          that says how things are, or leave it out",
     )?;
-    let title = format!("`{}` says of `{tool}`: “{quoted}”.", answered.tool);
+    // A shell is no speaker: the program that it ran is.
+    let program =
+        answered.arguments.as_command().and_then(Command::deciding_program).map(|(program, _)| program);
+    let speaker = program.unwrap_or(answered.tool);
+    if !is_plain_name(speaker) {
+        return Err("the program that answered has no plain name".to_owned());
+    }
+    let title = match answered.tool == tool.as_str() {
+        true => format!("`{speaker}` says: “{quoted}”."),
+        false => format!("`{speaker}` says of `{tool}`: “{quoted}”."),
+    };
     if title.chars().count() > TITLE_CHARS_MAX {
         return Err("the names of the tools are too long for a lesson".to_owned());
     }
@@ -150,6 +161,18 @@ mod tests {
         assert_eq!((found.kind, found.subject.as_str()), (FindingKind::Documented, "process_exchange"));
         assert!(found.cue.is_documented() && found.cue.signature().is_some());
         assert!(found.content.contains("get_policies"), "{}", found.content);
+    }
+
+    #[test]
+    fn a_program_speaks_and_not_its_shell() {
+        let mut run = run();
+        run.turns[0].calls[0].tool = "bash".to_owned();
+        run.turns[0].calls[0].arguments = r#"{"command":"cd a && terraform plan"}"#.to_owned();
+        let answer = "Changes of the backend require a new initialization.";
+        run.turns[0].calls[0].answer = Some(answer.to_owned());
+        let rule = DocumentedRule { tool: "bash".to_owned(), ..rule(answer) };
+        let found = build_documented_finding(&run, &rule).unwrap();
+        assert_eq!(found.title, "`terraform` says: “Changes of the backend require a new initialization.”.");
     }
 
     #[test]

@@ -10,12 +10,14 @@ use retro_core::finding::{
 use retro_core::trajectory::{QuotePlace, Trajectory};
 use serde_json::Value;
 
+use super::arguments::Command;
 use super::call::{self, Call};
 use super::complaint::reads_as_complaint;
 use super::lesson::{describe_failure, describe_success};
 use super::lookup;
 use super::quote::{quote_at, shorten_text};
 use super::signature::error_signature;
+use super::stated_option::find_option_change;
 
 /// What a model states about a call of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,30 +55,37 @@ pub(crate) fn build_stated_finding(
     let failing = find_failing(&step.calls, stated).ok_or_else(|| {
         format!("`tool`: the step has no call of {} at turn {} or before", stated.tool, stated.turn)
     })?;
+    let mut program = None;
     let (form, avoid, worked) = match stated.change {
         None => (None, None, None),
         Some(change) => {
+            let option = find_option_change(&step.calls, failing, stated, change)?;
             let fields = StatedFields {
                 change,
                 tool: &stated.tool,
+                program: option.as_ref().map(|found| found.program.as_str()),
                 argument: stated.argument.as_deref(),
                 bad: stated.bad.as_deref(),
                 good: stated.good.as_deref(),
             };
             let (form, avoid) = stated_form(&fields).map_err(|error| error.to_string())?;
-            let worked = find_worked(&step.calls, failing, &fields)?;
+            let worked = match &option {
+                Some(found) => found.worked,
+                None => find_worked(&step.calls, failing, &fields)?,
+            };
+            program = option.map(|found| found.program);
             (Some(form), avoid, Some(worked))
         }
     };
     // A warning of an answer that looks like success tells an agent nothing.
     let complains = || quote.text.lines().next().is_some_and(reads_as_complaint);
-    if stated.change.is_none() && failing.failure().is_none() && !complains() {
-        return Err("the call did not fail and the quote does not say that something is wrong: quote the words that do, \
-                    give a `change`, or leave the finding out"
+    let is_answer = matches!(quote.place, QuotePlace::Answer { turn, .. } if turn == failing.turn);
+    if stated.change.is_none() && (!is_answer || (failing.failure().is_none() && !complains())) {
+        return Err("agents are warned of answers alone: quote an answer of the tool that says that something is wrong, give \
+                    a `change`, or leave the finding out"
             .to_owned());
     }
     // The masked error of the call is the same in every run, so that other runs and the heuristics confirm the finding.
-    let is_answer = matches!(quote.place, QuotePlace::Answer { turn, .. } if turn == failing.turn);
     let error = match failing.failure() {
         Some(failure) if is_answer && !failure.error.is_empty() => failure.error.clone(),
         _ => error_signature(quote.text.lines().next().unwrap_or_default()),
@@ -98,7 +107,10 @@ pub(crate) fn build_stated_finding(
     Ok(Finding {
         kind: if form.is_some() { FindingKind::Repair } else { FindingKind::Failure },
         step: step.step.clone(),
-        subject: about.map_or_else(|| failing.subject(), |about| format!("{} {about}", failing.tool)),
+        subject: program
+            .as_ref()
+            .or(about)
+            .map_or_else(|| failing.subject(), |about| format!("{} {about}", failing.tool)),
         title,
         content: shorten_text(&content, CONTENT_CHARS_MAX),
         cue: LessonCue {
@@ -170,8 +182,8 @@ fn find_worked<'c, 'a>(
         SavedChange::CallFirst => {
             let first = fields.good.unwrap_or_default();
             let is_first = |one: &&Call<'_>| {
-                let command = one.arguments.as_command().map(|command| command.text.trim());
-                one.tool == first || command.is_some_and(|text| starts_with_words(text, first))
+                one.tool == first
+                    || one.arguments.as_command().is_some_and(|command| runs_words(command, first))
             };
             let first = later().find(is_first);
             first.and_then(|first| later().filter(same_tool).find(|one| place(one) > place(first)))
@@ -180,8 +192,23 @@ fn find_worked<'c, 'a>(
     found.ok_or_else(|| "no later call of the run did so without a failure; leave `change` out".to_owned())
 }
 
-fn starts_with_words(text: &str, words: &str) -> bool {
-    text.strip_prefix(words).is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+/// Returns `true` if a command begins with these words, or runs the first of them with the others, in this order, after
+/// options: `terraform -chdir=stacks/a init` runs `terraform init`.
+fn runs_words(command: &Command, words: &str) -> bool {
+    if command
+        .text
+        .trim()
+        .strip_prefix(words)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+    {
+        return true;
+    }
+    let mut wanted = words.split(' ');
+    let Some(program) = wanted.next().filter(|program| command.programs().any(|one| one == *program)) else {
+        return false;
+    };
+    let mut given = command.words_after(program).iter().filter(|word| !word.starts_with('-'));
+    wanted.all(|word| given.next().is_some_and(|given| given == word))
 }
 
 /// Returns the value of a parameter of a call as text; `None` if the call does not have it.
@@ -273,6 +300,81 @@ mod tests {
         assert!(found.title.starts_with("Before calling `find_bookings`, expect"), "{}", found.title);
     }
 
+    /// Commands as one string: an option, its value, and a preparing command with an option between its words.
+    fn commands() -> Trajectory {
+        let command = |text: &str| format!("{{\"command\":\"{text}\"}}");
+        let lines = [
+            ("cd out && ffmpeg -i a.mov -c:a libfdk_aac b.mp4", "Unknown encoder 'libfdk_aac'"),
+            ("cd out && ffmpeg -i a.mov -c:a aac -y b.mp4", "wrote b.mp4"),
+            ("terraform plan", "Error: Backend initialization required"),
+            ("terraform -chdir=stacks/a init", "initialized"),
+            ("terraform plan -lock-timeout=5m", "Plan: 1 to add"),
+        ];
+        let calls: Vec<(String, &str)> =
+            lines.iter().map(|(text, answer)| (command(text), *answer)).collect();
+        run(&calls.iter().map(|(raw, answer)| ("bash", raw.as_str(), *answer)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn options_of_commands_are_changed_like_arguments() {
+        let run = commands();
+        let of_command =
+            |turn, quote: &str, change, argument: &str, bad: Option<&str>, good: Option<&str>| {
+                let error_quote = quote.to_owned();
+                let stated = StatedFinding {
+                    turn,
+                    error_quote,
+                    tool: "bash".to_owned(),
+                    ..stated(change, argument, bad, good)
+                };
+                build_stated_finding(&run, &stated)
+            };
+        let (encoder, backend) = ("Unknown encoder 'libfdk_aac'", "Error: Backend initialization required");
+        for (turn, quote, change, argument, bad, good, advice) in [
+            (
+                0,
+                encoder,
+                SavedChange::SetArgument,
+                "-c:a",
+                Some("libfdk_aac"),
+                Some("aac"),
+                "call `ffmpeg` with `-c:a aac` instead of `-c:a libfdk_aac`.",
+            ),
+            (0, encoder, SavedChange::AddArgument, "-y", None, None, "call `ffmpeg` with `-y`."),
+            (
+                2,
+                backend,
+                SavedChange::AddArgument,
+                "-lock-timeout",
+                None,
+                Some("5m"),
+                "call `terraform` with `-lock-timeout 5m`.",
+            ),
+            (
+                2,
+                backend,
+                SavedChange::CallFirst,
+                "",
+                None,
+                Some("terraform init"),
+                "run `terraform init` first.",
+            ),
+        ] {
+            let found = of_command(turn, quote, change, argument, bad, good).unwrap();
+            assert!(found.title.ends_with(advice), "{}", found.title);
+        }
+        for (change, argument, bad, good) in [
+            (SavedChange::SetArgument, "-c:a", Some("mp3"), Some("aac")),
+            (SavedChange::SetArgument, "-c:a", None, Some("opus")),
+            (SavedChange::AddArgument, "-i", None, None),
+            (SavedChange::DropArgument, "-i", None, None),
+            (SavedChange::DropArgument, "-an", None, None),
+        ] {
+            let refused = of_command(0, encoder, change, argument, bad, good).unwrap_err();
+            assert!(refused.contains("no later call of bash"), "{refused}");
+        }
+    }
+
     #[test]
     fn what_the_run_did_not_do_becomes_nothing() {
         let run = bookings();
@@ -280,7 +382,16 @@ mod tests {
         for (wrong, reason) in [
             (StatedFinding { error_quote: "no such words".to_owned(), ..day() }, "`error_quote`"),
             (StatedFinding { turn: 9, ..day() }, "`error_quote`"),
-            (StatedFinding { change: None, ..day() }, "the call did not fail"),
+            (StatedFinding { change: None, ..day() }, "agents are warned of answers alone"),
+            (
+                StatedFinding {
+                    change: None,
+                    call: None,
+                    error_quote: "I call find_bookings.".to_owned(),
+                    ..day()
+                },
+                "agents are warned of answers alone",
+            ),
             (StatedFinding { tool: "rm".to_owned(), ..day() }, "`tool`"),
             (StatedFinding { good: Some("2026-04-04".to_owned()), ..day() }, "no later call"),
             (StatedFinding { bad: Some("x".to_owned()), ..day() }, "`bad`"),
