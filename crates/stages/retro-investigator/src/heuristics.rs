@@ -84,7 +84,7 @@ pub(crate) use failing_line::strip_log_prefix;
 pub use failing_line::{FailingLine, failing_lines, failing_lines_without_sign, sign_of_line};
 pub use outcome::{CallFailure, CallOutcome};
 pub use signature::error_signature;
-pub(crate) use stated::{StatedFinding, build_stated_finding, find_quote};
+pub(crate) use stated::{Stated, StatedFinding, build_stated_finding, find_quote};
 pub use tool_output::{Diagnostic, TestCounts, find_diagnostics, parse_test_counts};
 
 use retro_core::calls::ObservedBehaviour;

@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::arguments::Command;
 use super::call::{self, Call};
-use super::complaint::reads_as_complaint;
 use super::lesson::{describe_failure, describe_success};
 use super::lookup;
 use super::quote::{quote_at, shorten_text};
@@ -40,12 +39,25 @@ pub(crate) struct StatedFinding {
     pub(crate) good: Option<String>,
 }
 
+/// What remains of a statement that the trace confirms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are a few of them per run; a box would only hide the finding"
+)]
+pub(crate) enum Stated {
+    /// A finding, from which agents may learn.
+    Finding(Finding),
+    /// A quote for the cause that the report shows to people: no call failed, and nothing is to be changed.
+    CauseOnly(Quote),
+}
+
 /// Builds the finding that a model states. Fails with the reason if the trace does not confirm it, in words that
 /// the model may be told.
 pub(crate) fn build_stated_finding(
     trajectory: &Trajectory,
     stated: &StatedFinding,
-) -> Result<Finding, String> {
+) -> Result<Stated, String> {
     let quote = find_quote(trajectory, stated.turn, stated.call, &stated.error_quote)
         .ok_or_else(|| format!("`error_quote` is not in turn {} as it is written", stated.turn))?;
     let steps = call::calls_by_step(trajectory);
@@ -77,13 +89,11 @@ pub(crate) fn build_stated_finding(
             (Some(form), avoid, Some(worked))
         }
     };
-    // A warning of an answer that looks like success tells an agent nothing.
-    let complains = || quote.text.lines().next().is_some_and(reads_as_complaint);
+    // A warning tells an agent something only if the call failed. Of one that succeeded, or of words of the agent, it would be
+    // noise, however right the model is about the cause.
     let is_answer = matches!(quote.place, QuotePlace::Answer { turn, .. } if turn == failing.turn);
-    if stated.change.is_none() && (!is_answer || (failing.failure().is_none() && !complains())) {
-        return Err("agents are warned of answers alone: quote an answer of the tool that says that something is wrong, give \
-                    a `change`, or leave the finding out"
-            .to_owned());
+    if stated.change.is_none() && !(is_answer && failing.failure().is_some()) {
+        return Ok(Stated::CauseOnly(quote));
     }
     // The masked error of the call is the same in every run, so that other runs and the heuristics confirm the finding.
     let error = match failing.failure() {
@@ -104,7 +114,7 @@ pub(crate) fn build_stated_finding(
     let after = worked.map(describe_success).unwrap_or_default();
     let content = format!("{} {after}", describe_failure(failing, &quote.text, &raw));
     let about = stated.argument.as_ref().filter(|_| stated.change == Some(SavedChange::SetArgument));
-    Ok(Finding {
+    Ok(Stated::Finding(Finding {
         kind: if form.is_some() { FindingKind::Repair } else { FindingKind::Failure },
         step: step.step.clone(),
         subject: program
@@ -123,7 +133,7 @@ pub(crate) fn build_stated_finding(
         quote,
         contradicts: None,
         origin: EvidenceOrigin { source: lookup::find_source(failing), ..EvidenceOrigin::default() },
-    })
+    }))
 }
 
 /// Returns the quote at its place in a turn: in the answer or the arguments of the named call, or of any call, or in the
@@ -254,9 +264,30 @@ mod tests {
         ])
     }
 
-    /// A search that answers with a complaint, and is not made again.
-    fn run_with_warning() -> Trajectory {
-        run(&[("find_bookings", r#"{"day":"03/04/2026","desk":7}"#, "desk 7 is closed, no such day")])
+    /// A search that fails, and is not made again.
+    fn run_with_failure() -> Trajectory {
+        run(&[("find_bookings", r#"{"day":"03/04/2026","desk":7}"#, "Error: no desk 7")])
+    }
+
+    fn build_finding(run: &Trajectory, stated: &StatedFinding) -> Result<Finding, String> {
+        match build_stated_finding(run, stated)? {
+            Stated::Finding(found) => Ok(found),
+            Stated::CauseOnly(quote) => Err(format!("a cause only: {}", quote.text)),
+        }
+    }
+
+    #[test]
+    fn of_a_call_that_did_not_fail_without_a_change_only_the_cause_remains() {
+        let run = bookings();
+        let empty = StatedFinding { change: None, ..stated(SavedChange::AddArgument, "", None, None) };
+        let of_message =
+            StatedFinding { call: None, error_quote: "I call find_bookings.".to_owned(), ..empty.clone() };
+        for one in [empty, of_message] {
+            let Stated::CauseOnly(quote) = build_stated_finding(&run, &one).unwrap() else {
+                panic!("{one:?}")
+            };
+            assert_eq!(quote.text, one.error_quote);
+        }
     }
 
     fn stated(change: SavedChange, argument: &str, bad: Option<&str>, good: Option<&str>) -> StatedFinding {
@@ -276,7 +307,7 @@ mod tests {
     fn what_the_run_did_becomes_a_lesson_in_our_words() {
         let run = bookings();
         let day = stated(SavedChange::SetArgument, "day", Some("03/04/2026"), Some("2026-04-03"));
-        let found = build_stated_finding(&run, &day).unwrap();
+        let found = build_finding(&run, &day).unwrap();
         assert!(
             found.title.ends_with("set `day` to `2026-04-03` instead of `03/04/2026`."),
             "{}",
@@ -290,13 +321,11 @@ mod tests {
             (SavedChange::UseTool, "", Some("open_desk"), "call `open_desk` instead."),
             (SavedChange::CallFirst, "", Some("open_desk"), "call `open_desk` first."),
         ] {
-            let found = build_stated_finding(&run, &stated(change, argument, None, good)).unwrap();
+            let found = build_finding(&run, &stated(change, argument, None, good)).unwrap();
             assert!(found.title.ends_with(advice), "{}", found.title);
         }
-        let warning = run_with_warning();
-        let nothing =
-            StatedFinding { change: None, error_quote: "desk 7 is closed, no such day".to_owned(), ..day };
-        let found = build_stated_finding(&warning, &nothing).unwrap();
+        let nothing = StatedFinding { change: None, error_quote: "Error: no desk 7".to_owned(), ..day };
+        let found = build_finding(&run_with_failure(), &nothing).unwrap();
         assert!(found.title.starts_with("Before calling `find_bookings`, expect"), "{}", found.title);
     }
 
@@ -327,7 +356,7 @@ mod tests {
                     tool: "bash".to_owned(),
                     ..stated(change, argument, bad, good)
                 };
-                build_stated_finding(&run, &stated)
+                build_finding(&run, &stated)
             };
         let (encoder, backend) = ("Unknown encoder 'libfdk_aac'", "Error: Backend initialization required");
         for (turn, quote, change, argument, bad, good, advice) in [
@@ -382,16 +411,6 @@ mod tests {
         for (wrong, reason) in [
             (StatedFinding { error_quote: "no such words".to_owned(), ..day() }, "`error_quote`"),
             (StatedFinding { turn: 9, ..day() }, "`error_quote`"),
-            (StatedFinding { change: None, ..day() }, "agents are warned of answers alone"),
-            (
-                StatedFinding {
-                    change: None,
-                    call: None,
-                    error_quote: "I call find_bookings.".to_owned(),
-                    ..day()
-                },
-                "agents are warned of answers alone",
-            ),
             (StatedFinding { tool: "rm".to_owned(), ..day() }, "`tool`"),
             (StatedFinding { good: Some("2026-04-04".to_owned()), ..day() }, "no later call"),
             (StatedFinding { bad: Some("x".to_owned()), ..day() }, "`bad`"),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::heuristics::{
-    DocumentedRule, StatedFinding, build_documented_finding, build_stated_finding, find_quote,
+    DocumentedRule, Stated, StatedFinding, build_documented_finding, build_stated_finding, find_quote,
 };
 
 /// Maximum number of findings that a model may submit about one run. A run has far fewer, and each is checked.
@@ -70,7 +70,8 @@ pub(super) struct SubmittedFinding {
     /// Value of the argument in the later call, or the tool or command that was called.
     #[serde(default)]
     good: Option<String>,
-    /// Cause, in one sentence, for a person. No agent reads it.
+    /// Cause, in one sentence, for a person. No agent reads it. It is all that is kept of a finding without a change, unless the
+    /// call failed.
     #[serde(default)]
     cause: Option<String>,
 }
@@ -176,13 +177,22 @@ pub(super) fn merge_answer(
     }
     for one in findings {
         let cause = one.cause.clone();
-        let Ok(finding) = build_stated_finding(&brief.trajectory, &one.into_stated()) else {
-            merged.dropped += 1;
-            continue;
+        let cause = cause.filter(|text| !text.trim().is_empty());
+        let finding = match (build_stated_finding(&brief.trajectory, &one.into_stated()), cause) {
+            (Ok(Stated::Finding(finding)), None) => finding,
+            (Ok(Stated::Finding(finding)), Some(text)) => {
+                merged.causes.push(StatedCause { text, quote: finding.quote.clone() });
+                finding
+            }
+            (Ok(Stated::CauseOnly(quote)), Some(text)) => {
+                merged.causes.push(StatedCause { text, quote });
+                continue;
+            }
+            (Ok(Stated::CauseOnly(_)), None) | (Err(_), _) => {
+                merged.dropped += 1;
+                continue;
+            }
         };
-        if let Some(text) = cause.filter(|text| !text.trim().is_empty()) {
-            merged.causes.push(StatedCause { text, quote: finding.quote.clone() });
-        }
         match merged.findings.iter().find(|known| says_the_same(known, &finding)) {
             None => merged.findings.push(finding),
             Some(known) => {
@@ -228,7 +238,12 @@ impl SubmittedFinding {
 
     /// Returns the reason why the trace does not confirm the finding; `None` if it does.
     pub(super) fn find_problem(&self, brief: &InvestigationBrief) -> Option<String> {
-        build_stated_finding(&brief.trajectory, &self.clone().into_stated()).err()
+        match build_stated_finding(&brief.trajectory, &self.clone().into_stated()) {
+            Ok(Stated::CauseOnly(_)) if self.cause.as_ref().is_none_or(|text| text.trim().is_empty()) => {
+                Some("the call did not fail: give a `change`, or a `cause` for people".to_owned())
+            }
+            stated => stated.err(),
+        }
     }
 }
 
