@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use retro_store::{OperatorStore, SchemaStore, Store, StoreError};
+use retro_core::id::{Tenant, Workflow, WorkflowKey};
+use retro_store::{OperatorStore, RecallStore, SchemaStore, Store, StoreError};
 use retro_store_sql::SqliteStore;
 use retro_store_sql::sqlite::migrate;
 use tempfile::TempDir;
@@ -77,4 +78,39 @@ async fn a_process_can_wait_for_a_file_that_is_created_later() {
     migrate(&path).await.unwrap();
     assert_eq!(store.list_missing_migrations().await.unwrap(), Vec::<String>::new());
     assert_eq!(store.load_health().await.unwrap().events_seen, 0);
+}
+
+/// Opens the database in another process, as a shell does, and closes it again.
+fn open_and_close_elsewhere(path: &std::path::Path) -> String {
+    const SCRIPT: &str = "
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+print(database.execute('SELECT count(*) FROM workflows').fetchone()[0])
+database.close()
+";
+    let done =
+        std::process::Command::new("python3").args(["-c", SCRIPT]).arg(path).output().expect("python3");
+    assert!(done.status.success(), "{done:?}");
+    String::from_utf8(done.stdout).expect("a number").trim().to_owned()
+}
+
+#[tokio::test]
+async fn another_program_that_closes_the_file_leaves_the_log_of_this_one_alone() {
+    let (folder, path) = new_file();
+    migrate(&path).await.expect("a fresh file");
+    let store = SqliteStore::open(&path).await.expect("a migrated file");
+    // Locks the file, as every connection in use does.
+    let key =
+        WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("shop").expect("a name") };
+    let list = async || store.list_ordinals(&key).await.expect("it can be read");
+    assert!(list().await.is_empty());
+    RecallStore::read_ahead(&store).await;
+    let log = folder.path().join("retro.db-wal");
+    assert!(log.exists(), "positive control");
+    assert_eq!(open_and_close_elsewhere(&path), "0");
+    assert!(
+        log.exists(),
+        "another program took itself for the last one, because this one had lost its locks"
+    );
+    assert!(list().await.is_empty());
 }
