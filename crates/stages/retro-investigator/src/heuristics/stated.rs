@@ -48,7 +48,7 @@ pub(crate) struct StatedFinding {
 pub(crate) enum Stated {
     /// A finding, from which agents may learn.
     Finding(Finding),
-    /// A quote for the cause that the report shows to people: no call failed, and nothing is to be changed.
+    /// A quote for the cause that the report shows to people: nothing is to be changed.
     CauseOnly(Quote),
 }
 
@@ -89,19 +89,18 @@ pub(crate) fn build_stated_finding(
             (Some(form), avoid, Some(worked))
         }
     };
-    // A warning tells an agent something only if the call failed. Of one that succeeded, or of words of the agent, it would be
-    // noise, however right the model is about the cause.
-    let is_answer = matches!(quote.place, QuotePlace::Answer { turn, .. } if turn == failing.turn);
-    if stated.change.is_none() && !(is_answer && failing.failure().is_some()) {
+    let Some(form) = form else {
+        // A warning without a remedy is noise to an agent, however right the model is about the cause. The heuristics warn where
+        // it is not.
         return Ok(Stated::CauseOnly(quote));
-    }
+    };
+    let is_answer = matches!(quote.place, QuotePlace::Answer { turn, .. } if turn == failing.turn);
     // The masked error of the call is the same in every run, so that other runs and the heuristics confirm the finding.
     let error = match failing.failure() {
         Some(failure) if is_answer && !failure.error.is_empty() => failure.error.clone(),
         _ => error_signature(quote.text.lines().next().unwrap_or_default()),
     };
-    let advice =
-        form.as_ref().map_or(Advice::Expect, |form| Advice::When(format_advice(&[form], avoid.as_deref())));
+    let advice = Advice::When(format_advice(&[&form], avoid.as_deref()));
     let raw: Vec<&str> = worked.iter().map(|call| call.raw).collect();
     let title = format_title(failing.tool, &error, &advice, &raw)
         .ok_or("nothing of `error_quote` can be quoted to agents: quote the words that say what is wrong")?;
@@ -115,7 +114,7 @@ pub(crate) fn build_stated_finding(
     let content = format!("{} {after}", describe_failure(failing, &quote.text, &raw));
     let about = stated.argument.as_ref().filter(|_| stated.change == Some(SavedChange::SetArgument));
     Ok(Stated::Finding(Finding {
-        kind: if form.is_some() { FindingKind::Repair } else { FindingKind::Failure },
+        kind: FindingKind::Repair,
         step: step.step.clone(),
         subject: program
             .as_ref()
@@ -127,7 +126,7 @@ pub(crate) fn build_stated_finding(
             tool: Some(failing.tool.to_owned()),
             error: Some(error),
             avoid,
-            prefer: form,
+            prefer: Some(form),
             worked: worked.map(|call| shorten_text(call.raw, CUE_CHARS_MAX)),
         },
         quote,
@@ -264,11 +263,6 @@ mod tests {
         ])
     }
 
-    /// A search that fails, and is not made again.
-    fn run_with_failure() -> Trajectory {
-        run(&[("find_bookings", r#"{"day":"03/04/2026","desk":7}"#, "Error: no desk 7")])
-    }
-
     fn build_finding(run: &Trajectory, stated: &StatedFinding) -> Result<Finding, String> {
         match build_stated_finding(run, stated)? {
             Stated::Finding(found) => Ok(found),
@@ -277,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_call_that_did_not_fail_without_a_change_only_the_cause_remains() {
+    fn without_a_change_only_the_cause_remains() {
         let run = bookings();
         let empty = StatedFinding { change: None, ..stated(SavedChange::AddArgument, "", None, None) };
         let of_message =
@@ -324,9 +318,6 @@ mod tests {
             let found = build_finding(&run, &stated(change, argument, None, good)).unwrap();
             assert!(found.title.ends_with(advice), "{}", found.title);
         }
-        let nothing = StatedFinding { change: None, error_quote: "Error: no desk 7".to_owned(), ..day };
-        let found = build_finding(&run_with_failure(), &nothing).unwrap();
-        assert!(found.title.starts_with("Before calling `find_bookings`, expect"), "{}", found.title);
     }
 
     /// Commands as one string: an option, its value, and a preparing command with an option between its words.

@@ -70,8 +70,7 @@ pub(super) struct SubmittedFinding {
     /// Value of the argument in the later call, or the tool or command that was called.
     #[serde(default)]
     good: Option<String>,
-    /// Cause, in one sentence, for a person. No agent reads it. It is all that is kept of a finding without a change, unless the
-    /// call failed.
+    /// Cause, in one sentence, for a person. No agent reads it. It is all that is kept of a finding without a change.
     #[serde(default)]
     cause: Option<String>,
 }
@@ -185,6 +184,9 @@ pub(super) fn merge_answer(
                 finding
             }
             (Ok(Stated::CauseOnly(quote)), Some(text)) => {
+                let known = merged.findings.iter().filter(|known| known.quote.place == quote.place);
+                let known: Vec<Finding> = known.cloned().collect();
+                known.iter().for_each(|known| withdraw_refutations(&mut merged, known));
                 merged.causes.push(StatedCause { text, quote });
                 continue;
             }
@@ -196,10 +198,8 @@ pub(super) fn merge_answer(
         match merged.findings.iter().find(|known| says_the_same(known, &finding)) {
             None => merged.findings.push(finding),
             Some(known) => {
-                // A model that states what it refutes has refuted nothing.
-                let before = merged.refutations.len();
-                merged.refutations.retain(|refutation| !refutation.is_about(known));
-                merged.dropped += count(before - merged.refutations.len());
+                let known = known.clone();
+                withdraw_refutations(&mut merged, &known);
             }
         }
     }
@@ -221,6 +221,13 @@ pub(super) fn merge_answer(
     merged
 }
 
+/// Drops the refutations of a finding: a model that states what it refutes has refuted nothing.
+fn withdraw_refutations(merged: &mut RawAnswer, known: &Finding) {
+    let before = merged.refutations.len();
+    merged.refutations.retain(|refutation| !refutation.is_about(known));
+    merged.dropped += u32::try_from(before - merged.refutations.len()).unwrap_or(u32::MAX);
+}
+
 fn says_the_same(known: &Finding, new: &Finding) -> bool {
     let signature = new.cue.signature();
     known.step == new.step
@@ -240,7 +247,7 @@ impl SubmittedFinding {
     pub(super) fn find_problem(&self, brief: &InvestigationBrief) -> Option<String> {
         match build_stated_finding(&brief.trajectory, &self.clone().into_stated()) {
             Ok(Stated::CauseOnly(_)) if self.cause.as_ref().is_none_or(|text| text.trim().is_empty()) => {
-                Some("the call did not fail: give a `change`, or a `cause` for people".to_owned())
+                Some("give a `change` that the run made, or a `cause` for people".to_owned())
             }
             stated => stated.err(),
         }

@@ -63,7 +63,8 @@ async fn an_objection_without_proof_is_sent_back_and_then_dropped() {
 
 #[tokio::test]
 async fn who_states_what_it_refutes_has_refuted_nothing() {
-    let own = json!({"turn": 0, "call": 0, "tool": "deploy", "error_quote": "Error: unknown region eu"});
+    let own = json!({"turn": 0, "call": 0, "tool": "deploy", "error_quote": "Error: unknown region eu",
+                     "cause": "The region needs its number."});
     let both = json!({"findings": [own], "refuted": [refute(1, "deployed")]});
     let done = investigate_run(corrected(), vec![submit(&both)]).await;
     let answer = done.answered();
