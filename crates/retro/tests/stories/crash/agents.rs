@@ -1,7 +1,7 @@
 //! Crashes during HTTP requests of agents and webhooks of GitHub. Clients without a response send the request
 //! again; a webhook is redelivered by hand.
 
-use retro_core::id::{Step, Tenant, Workflow, WorkflowKey};
+use retro_core::id::{RunId, Step, Tenant, Workflow, WorkflowKey};
 use retro_eval::http_client::configure_client;
 use retro_fault::{Label, Side};
 use serde_json::{Value, json};
@@ -64,10 +64,7 @@ async fn run_script(ground: &mut CrashHarness) {
             _ => post_requests(ground, point, &[], build_requests(point, usize::MAX)).await,
         }
     }
-    let key = WorkflowKey {
-        tenant: Tenant::default_tenant(),
-        workflow: Workflow::new(TAUGHT_WORKFLOW).expect("a name"),
-    };
+    let key = taught_workflow();
     let step = Step::new("deploy").expect("a name");
     let store = ground.open_store().await;
     while store.apply_presentations(100).await.expect("the store can be written").waiting_max > 0 {}
@@ -117,7 +114,23 @@ async fn request_context(ground: &mut CrashHarness, point: CrashPoint) {
     };
     let (status, answer) = send_until_answered(ground, point, ask).await;
     assert_eq!((status, json_items(&answer["memories"]).len()), (200, 1), "{answer}");
+    // What was answered is stored a moment later, and the next point may kill the program before that.
+    let run = RunId::new(point.workflow_name()).expect("a name");
+    let memory = json_text(&answer["memories"][0], "id").parse().expect("an id");
+    let (key, store) = (taught_workflow(), ground.open_store().await);
+    ground
+        .wait_for("the presentation is stored", async || {
+            store.was_presented(&key, &run, memory).await.expect("the store can be read").then_some(())
+        })
+        .await;
     ground.record_recovery();
+}
+
+fn taught_workflow() -> WorkflowKey {
+    WorkflowKey {
+        tenant: Tenant::default_tenant(),
+        workflow: Workflow::new(TAUGHT_WORKFLOW).expect("a name"),
+    }
 }
 
 /// Sends requests with a new token until its use is recorded, which is done beside them.
