@@ -7,11 +7,13 @@
 
 use retro_core::feedback::FEEDBACK_PER_CLOSING_MAX;
 use retro_core::id::{MemoryId, RunId, WorkflowKey};
+use retro_fault::Label;
 use retro_store::{Presentation, Result};
 
 use super::dialect::{
-    Connection, OnTable, any_selected, bind_rows, lookup_join, now_ms, rows_table, skip_locked,
+    Connection, OnTable, Store, any_selected, bind_rows, lookup_join, now_ms, rows_table, skip_locked,
 };
+use super::open::commit;
 use super::presentations::{RecordedPresentation, store_presentations};
 use crate::rows::presentation::{
     PendingPresentation, PendingRow, RunsOfFeedback, bucket_of_run, format_pending_memories,
@@ -63,7 +65,7 @@ pub(crate) async fn count_at_most(connection: &mut Connection) -> Result<u64> {
 }
 
 /// Applies the oldest rows, at most `limit`. Returns their number.
-pub(crate) async fn apply_oldest(connection: &mut Connection, limit: u32) -> Result<u64> {
+async fn apply_oldest(connection: &mut Connection, limit: u32) -> Result<u64> {
     const TAKE: &str = concat!(
         "DELETE FROM pending_presentations WHERE id",
         any_selected!(
@@ -90,9 +92,17 @@ pub(crate) async fn apply_oldest(connection: &mut Connection, limit: u32) -> Res
     Ok(pending.len() as u64)
 }
 
-/// Applies what has waited for longer than an age, because what is stored of its runs is purged at that age. Returns `true`
-/// if something was applied.
-pub(crate) async fn apply_older(connection: &mut Connection, age_s: i64, limit: u32) -> Result<bool> {
+/// Applies the oldest rows in a transaction of its own, at most `limit`. Returns their number.
+pub(crate) async fn apply(store: &Store, limit: u32) -> Result<u64> {
+    let mut transaction = store.begin_write().await?;
+    let applied = apply_oldest(&mut transaction, limit).await?;
+    commit(transaction, Label::PresentationsApplyCommit).await?;
+    Ok(applied)
+}
+
+/// Applies the oldest rows, at most `limit`, if the oldest has waited for longer than an age: what is stored of its run is purged
+/// at that age. Returns their number.
+pub(crate) async fn apply_older(store: &Store, age_s: i64, limit: u32) -> Result<u64> {
     const OLDEST: &str = concat!(
         "SELECT presented_ms <= ",
         now_ms!(),
@@ -100,10 +110,10 @@ pub(crate) async fn apply_older(connection: &mut Connection, age_s: i64, limit: 
     );
     let is_older: Option<bool> = sqlx::query_scalar(OLDEST)
         .bind(age_s)
-        .fetch_optional(&mut *connection)
+        .fetch_optional(store.reader())
         .await
         .on_table("pending_presentations")?;
-    Ok(is_older == Some(true) && apply_oldest(connection, limit).await? > 0)
+    if is_older == Some(true) { apply(store, limit).await } else { Ok(0) }
 }
 
 /// Loads the runs of the feedback on memories of a workflow or rule scope that the next closing weighs.

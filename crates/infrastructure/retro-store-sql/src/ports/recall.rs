@@ -106,9 +106,7 @@ impl RecallStore for Store {
         if waiting == 0 {
             return Ok(AppliedPresentations::default());
         }
-        let mut transaction = self.begin_write().await?;
-        let applied = pending_presentations::apply_oldest(&mut transaction, limit).await?;
-        commit(transaction, Label::PresentationsApplyCommit).await?;
+        let applied = pending_presentations::apply(self, limit).await?;
         Ok(AppliedPresentations { applied, waiting_max: waiting.saturating_sub(applied) })
     }
 

@@ -60,6 +60,11 @@ pub(crate) fn build_stated_finding(
 ) -> Result<Stated, String> {
     let quote = find_quote(trajectory, stated.turn, stated.call, &stated.error_quote)
         .ok_or_else(|| format!("`error_quote` is not in turn {} as it is written", stated.turn))?;
+    let Some(change) = stated.change else {
+        // A warning without a remedy is noise to an agent, however right the model is about the cause. The heuristics warn where
+        // it is not.
+        return Ok(Stated::CauseOnly(quote));
+    };
     let steps = call::calls_by_step(trajectory);
     let own = trajectory.turns.get(stated.turn as usize).map(|turn| &turn.step);
     let step = steps.iter().find(|step| Some(step.step) == own);
@@ -67,33 +72,8 @@ pub(crate) fn build_stated_finding(
     let failing = find_failing(&step.calls, stated).ok_or_else(|| {
         format!("`tool`: the step has no call of {} at turn {} or before", stated.tool, stated.turn)
     })?;
-    let mut program = None;
-    let (form, avoid, worked) = match stated.change {
-        None => (None, None, None),
-        Some(change) => {
-            let option = find_option_change(&step.calls, failing, stated, change)?;
-            let fields = StatedFields {
-                change,
-                tool: &stated.tool,
-                program: option.as_ref().map(|found| found.program.as_str()),
-                argument: stated.argument.as_deref(),
-                bad: stated.bad.as_deref(),
-                good: stated.good.as_deref(),
-            };
-            let (form, avoid) = stated_form(&fields).map_err(|error| error.to_string())?;
-            let worked = match &option {
-                Some(found) => found.worked,
-                None => find_worked(&step.calls, failing, &fields)?,
-            };
-            program = option.map(|found| found.program);
-            (Some(form), avoid, Some(worked))
-        }
-    };
-    let Some(form) = form else {
-        // A warning without a remedy is noise to an agent, however right the model is about the cause. The heuristics warn where
-        // it is not.
-        return Ok(Stated::CauseOnly(quote));
-    };
+    let ConfirmedChange { form, avoid, worked, subject } =
+        confirm_change(&step.calls, failing, stated, change)?;
     let is_answer = matches!(quote.place, QuotePlace::Answer { turn, .. } if turn == failing.turn);
     // The masked error of the call is the same in every run, so that other runs and the heuristics confirm the finding.
     let error = match failing.failure() {
@@ -101,8 +81,7 @@ pub(crate) fn build_stated_finding(
         _ => error_signature(quote.text.lines().next().unwrap_or_default()),
     };
     let advice = Advice::When(format_advice(&[&form], avoid.as_deref()));
-    let raw: Vec<&str> = worked.iter().map(|call| call.raw).collect();
-    let title = format_title(failing.tool, &error, &advice, &raw)
+    let title = format_title(failing.tool, &error, &advice, &[worked.raw])
         .ok_or("nothing of `error_quote` can be quoted to agents: quote the words that say what is wrong")?;
     let length = title.chars().count();
     if length > TITLE_CHARS_MAX {
@@ -110,16 +89,12 @@ pub(crate) fn build_stated_finding(
             "the sentence of the lesson would have {length} characters, at most {TITLE_CHARS_MAX}: quote fewer words"
         ));
     }
-    let after = worked.map(describe_success).unwrap_or_default();
-    let content = format!("{} {after}", describe_failure(failing, &quote.text, &raw));
-    let about = stated.argument.as_ref().filter(|_| stated.change == Some(SavedChange::SetArgument));
+    let failed = describe_failure(failing, &quote.text, &[worked.raw]);
+    let content = format!("{failed} {}", describe_success(worked));
     Ok(Stated::Finding(Finding {
         kind: FindingKind::Repair,
         step: step.step.clone(),
-        subject: program
-            .as_ref()
-            .or(about)
-            .map_or_else(|| failing.subject(), |about| format!("{} {about}", failing.tool)),
+        subject,
         title,
         content: shorten_text(&content, CONTENT_CHARS_MAX),
         cue: LessonCue {
@@ -127,12 +102,50 @@ pub(crate) fn build_stated_finding(
             error: Some(error),
             avoid,
             prefer: Some(form),
-            worked: worked.map(|call| shorten_text(call.raw, CUE_CHARS_MAX)),
+            worked: Some(shorten_text(worked.raw, CUE_CHARS_MAX)),
         },
         quote,
         contradicts: None,
         origin: EvidenceOrigin { source: lookup::find_source(failing), ..EvidenceOrigin::default() },
     }))
+}
+
+/// Change that a later call of the run made, and did not fail.
+struct ConfirmedChange<'c, 'a> {
+    /// What is to be done, and what it replaces, as in a cue.
+    form: String,
+    avoid: Option<String>,
+    worked: &'c Call<'a>,
+    subject: String,
+}
+
+/// Finds the call that made the stated change. Fails with the reason if no later call of the run did, or if a field is not what
+/// it should be.
+fn confirm_change<'c, 'a>(
+    calls: &'c [Call<'a>],
+    failing: &Call<'a>,
+    stated: &StatedFinding,
+    change: SavedChange,
+) -> Result<ConfirmedChange<'c, 'a>, String> {
+    let option = find_option_change(calls, failing, stated, change)?;
+    let program = option.as_ref().map(|found| found.program.as_str());
+    let argument = stated.argument.as_deref();
+    let fields = StatedFields {
+        change,
+        tool: &stated.tool,
+        program,
+        argument,
+        bad: stated.bad.as_deref(),
+        good: stated.good.as_deref(),
+    };
+    let (form, avoid) = stated_form(&fields).map_err(|error| error.to_string())?;
+    let about = program.or(argument.filter(|_| change == SavedChange::SetArgument));
+    let subject = about.map_or_else(|| failing.subject(), |about| format!("{} {about}", failing.tool));
+    let worked = match &option {
+        Some(found) => found.worked,
+        None => find_worked(calls, failing, &fields)?,
+    };
+    Ok(ConfirmedChange { form, avoid, worked, subject })
 }
 
 /// Returns the quote at its place in a turn: in the answer or the arguments of the named call, or of any call, or in the

@@ -123,25 +123,8 @@ pub(super) async fn investigate_step(
         Err(problem) => return Ok(Err(format!("a prompt of the pipeline cannot be used: {problem}"))),
     };
     let tools = Arc::new(tools.limited_to(&step));
-    let question: String = asked.question.chars().take(QUESTION_CHARS_MAX).collect();
-    let data_rules = data_rules();
-    let mut request = ModelRequest {
-        tools: step_tool_specs(submit_spec()),
-        forced_tool: None,
-        system: format!(
-            "{instructions}\n\n{data_rules}\n\nAnswer by calling {SUBMIT_SUMMARY} once. Quote verbatim; programs drop what \
-             they do not find."
-        ),
-        messages: vec![ChatMessage::User {
-            // The question is fenced, too: the model that asks may have been told what to ask.
-            text: format!(
-                "The question about the step:\n{}\n\nThe step:\n{}",
-                fence_data("question", &question),
-                tools.list_steps()
-            ),
-        }],
-        output_tokens_max: asker.settings().output_tokens_max,
-    };
+    let mut request =
+        build_request(&instructions, &asked.question, &tools, asker.settings().output_tokens_max);
     let budget = ModelBudget {
         investigation: share.limit(asker.settings().budget.investigation),
         ..ModelBudget::default()
@@ -179,6 +162,34 @@ pub(super) async fn investigate_step(
         request.messages.push(results);
     }
     Ok(Err(format!("it was called {calls_max} times and did not answer")))
+}
+
+/// Builds the first request of the conversation about a step.
+fn build_request(
+    instructions: &str,
+    question: &str,
+    tools: &RunTools,
+    output_tokens_max: u32,
+) -> ModelRequest {
+    let question: String = question.chars().take(QUESTION_CHARS_MAX).collect();
+    let data_rules = data_rules();
+    ModelRequest {
+        tools: step_tool_specs(submit_spec()),
+        forced_tool: None,
+        system: format!(
+            "{instructions}\n\n{data_rules}\n\nAnswer by calling {SUBMIT_SUMMARY} once. Quote verbatim; programs drop what \
+             they do not find."
+        ),
+        messages: vec![ChatMessage::User {
+            // The question is fenced, too: the model that asks may have been told what to ask.
+            text: format!(
+                "The question about the step:\n{}\n\nThe step:\n{}",
+                fence_data("question", &question),
+                tools.list_steps()
+            ),
+        }],
+        output_tokens_max,
+    }
 }
 
 fn submit_spec() -> ToolSpec {

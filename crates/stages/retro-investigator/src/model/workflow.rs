@@ -90,11 +90,11 @@ pub(super) fn list_workflow_calls(
 
 fn describe_failure(one: &BriefedFailure) -> String {
     let BriefedFailure { step, call, error, calls, runs, counts, changes, contrast } = one;
-    let times = match calls {
-        0 => "which may be no failure".to_owned(),
-        calls => format!("{calls} calls"),
+    // Without a call that failed, it is an answer after which runs did something else: most of these are no failures.
+    let mut line = match calls {
+        0 => format!("step {step}: {call} -> answered {error}, which may be no failure, in {runs} runs"),
+        calls => format!("step {step}: {call} -> FAILED {error}: {calls} calls in {runs} runs"),
     };
-    let mut line = format!("step {step}: {call} -> FAILED {error}: {times} in {runs} runs");
     for (number, what) in [
         (counts.changed, "got past it with a change"),
         (counts.repeated, "got past it with the same call"),

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_core::report::InvestigationTiming;
 use retro_core::retrospective::InvestigationResult;
+use retro_store::retention::RetentionStage;
 use retro_store::{
-    InvestigatorStore, MemoryFilter, OperatorStore, RunFilter, SamplerStore, StoreError, StoredBody,
+    InvestigatorStore, MemoryFilter, OperatorStore, RecallStore, RetentionStore, RunFilter, SamplerStore,
+    StoreError, StoredBody,
 };
 use retro_store_sql::SqliteStore;
 use retro_store_sql::sqlite::migrate;
@@ -153,4 +155,20 @@ async fn readers_do_not_wait_for_a_writer_and_see_what_is_committed() {
     // An edited migration that was already applied is an error.
     world.damage_rows("UPDATE _sqlx_migrations SET checksum = X'00' WHERE version = 1").await;
     assert!(matches!(migrate(&world.path).await, Err(StoreError::Damaged { .. })));
+}
+
+#[tokio::test]
+async fn a_damaged_presentation_that_waits_keeps_no_run_from_being_purged() {
+    let mut database = open_sampled().await;
+    let rows = "INSERT INTO pending_presentations (tenant, workflow, run_id, memories, presented_ms)
+                VALUES ('default', 'shop', 'run-1', 'broken', 0)";
+    database.damage_rows(rows).await;
+    let applied = database.store.apply_presentations(9).await;
+    assert!(matches!(applied, Err(StoreError::Damaged { .. })), "positive control: {applied:?}");
+    database.store.purge_stage(RetentionStage::Runs, 0, 9).await.expect("runs are purged all the same");
+    let left: i64 = sqlx::query_scalar("SELECT count(*) FROM pending_presentations")
+        .fetch_one(&mut database.raw)
+        .await
+        .expect("the table");
+    assert_eq!(left, 1, "the row is kept as it is");
 }
