@@ -8,7 +8,7 @@
 use retro_core::feedback::FEEDBACK_PER_CLOSING_MAX;
 use retro_core::id::{MemoryId, RunId, WorkflowKey};
 use retro_fault::Label;
-use retro_store::{Presentation, Result};
+use retro_store::{Presentation, Result, StoreError};
 
 use super::dialect::{
     Connection, OnTable, Store, any_selected, bind_rows, lookup_join, now_ms, rows_table, skip_locked,
@@ -23,6 +23,11 @@ use crate::{at, to_i64};
 /// Maximum number of answers of one run that are looked at before they are applied. A run asks once or a few times for
 /// each of its steps; a run that asks more often meets the same memories again.
 const ANSWERS_OF_RUN_MAX: u64 = 1_000;
+
+/// Maximum number of rows that are applied in one transaction before their runs are purged.
+const OLDER_APPLIED_MAX: u32 = 128;
+/// Maximum number of such transactions in one purge.
+const OLDER_BATCHES_MAX: u32 = 100;
 
 /// Appends a row for each presentation that says anything.
 pub(crate) async fn append(connection: &mut Connection, presentations: &[Presentation]) -> Result<()> {
@@ -100,9 +105,25 @@ pub(crate) async fn apply(store: &Store, limit: u32) -> Result<u64> {
     Ok(applied)
 }
 
-/// Applies the oldest rows, at most `limit`, if the oldest has waited for longer than an age: what is stored of its run is purged
-/// at that age. Returns their number.
-pub(crate) async fn apply_older(store: &Store, age_s: i64, limit: u32) -> Result<u64> {
+/// Applies the rows that have waited for longer than an age, at most those of [`OLDER_BATCHES_MAX`] transactions: what is stored
+/// of their runs is purged at that age, and after it they would stay for ever. A damaged row keeps no run from being purged; the
+/// gateways, which apply, report it.
+pub(crate) async fn apply_older(store: &Store, age_s: i64) -> Result<()> {
+    for _ in 0..OLDER_BATCHES_MAX {
+        if !is_oldest_older(store, age_s).await? {
+            break;
+        }
+        match apply(store, OLDER_APPLIED_MAX).await {
+            // Another process applies them.
+            Ok(0) | Err(StoreError::Damaged { .. }) => break,
+            Ok(_) => {}
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(())
+}
+
+async fn is_oldest_older(store: &Store, age_s: i64) -> Result<bool> {
     const OLDEST: &str = concat!(
         "SELECT presented_ms <= ",
         now_ms!(),
@@ -113,7 +134,7 @@ pub(crate) async fn apply_older(store: &Store, age_s: i64, limit: u32) -> Result
         .fetch_optional(store.reader())
         .await
         .on_table("pending_presentations")?;
-    if is_older == Some(true) { apply(store, limit).await } else { Ok(0) }
+    Ok(is_older == Some(true))
 }
 
 /// Loads the runs of the feedback on memories of a workflow or rule scope that the next closing weighs.

@@ -11,7 +11,7 @@ use retro_core::id::EventKey;
 use retro_core::retention::{ContentDigest, EventDigest};
 use retro_core::run::BodyRef;
 use retro_store::retention::RetentionStage;
-use retro_store::{PurgeResult, Result, RetentionStore, RetentionTotal, StoreError};
+use retro_store::{PurgeResult, Result, RetentionStore, RetentionTotal};
 
 use super::dialect::{
     Connection, ExactText, OnTable, Store, any_selected, bind_rows, exact_string, from_hex,
@@ -27,11 +27,6 @@ const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
 /// Maximum number of windows processed per call; a window usually has a few dozen runs.
 const WINDOWS_PER_CALL: i64 = 100;
 
-/// Maximum number of waiting presentations that are applied in one transaction before runs are purged.
-const PENDING_APPLIED_MAX: u32 = 128;
-/// Maximum number of such transactions in one call.
-const PENDING_BATCHES_MAX: u32 = 100;
-
 /// SQL expression for the latest time, in Unix milliseconds, at which a row is old enough to purge. Parameter
 /// 1 is the age in seconds.
 macro_rules! cutoff {
@@ -45,7 +40,7 @@ impl RetentionStore for Store {
     async fn purge_stage(&self, stage: RetentionStage, older_than_s: u64, limit: u32) -> Result<PurgeResult> {
         let (age_s, limit) = (to_i64(older_than_s.min(AGE_MAX_S)), i64::from(limit));
         if stage == RetentionStage::Runs {
-            self.apply_waiting(age_s).await?;
+            pending_presentations::apply_older(self, age_s).await?;
         }
         let mut transaction = self.begin_write().await?;
         let purged = match stage {
@@ -77,22 +72,6 @@ impl RetentionStore for Store {
             Ok(RetentionTotal { stage, purged, last })
         };
         rows.into_iter().map(row).collect()
-    }
-}
-
-impl Store {
-    /// Applies the presentations that have waited for longer than an age, at most those of [`PENDING_BATCHES_MAX`]
-    /// transactions: after their runs are purged, their rows would stay for ever. A damaged row keeps no run from being purged;
-    /// the gateways, which apply, report it.
-    async fn apply_waiting(&self, age_s: i64) -> Result<()> {
-        for _ in 0..PENDING_BATCHES_MAX {
-            match pending_presentations::apply_older(self, age_s, PENDING_APPLIED_MAX).await {
-                Ok(0) | Err(StoreError::Damaged { .. }) => break,
-                Ok(_) => {}
-                Err(other) => return Err(other),
-            }
-        }
-        Ok(())
     }
 }
 
