@@ -103,6 +103,11 @@ impl MeasuredProcess {
         self.child.id().context("the measured process has ended")
     }
 
+    /// Kills the process and waits until it has ended.
+    pub(crate) async fn kill(mut self) -> Result<()> {
+        Ok(self.child.kill().await?)
+    }
+
     /// Asks the process to end and waits for it.
     pub(crate) async fn stop(mut self) -> Result<()> {
         kill(Pid::from_raw(i32::try_from(self.pid()?)?), Signal::SIGTERM)?;

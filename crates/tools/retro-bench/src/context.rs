@@ -16,7 +16,9 @@ use tokio::process::Command;
 use crate::child::MeasuredProcess;
 use crate::servers::{Broker, Database, DatabaseKind};
 use load::{ContextLoad, LoadFigures, Route};
-use memories::Scopes;
+
+pub(crate) use load::wait_until_ready;
+pub(crate) use memories::Scopes;
 
 /// Rate of a token that nobody reaches.
 const TOKEN_REQUESTS_PER_S: &str = "100000";

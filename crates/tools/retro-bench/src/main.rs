@@ -16,6 +16,7 @@ mod growth;
 mod http;
 mod intake;
 mod lag;
+mod outages;
 mod parts;
 mod retention;
 mod servers;
@@ -43,7 +44,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Runs every measurement but `context` and `soak` with its defaults, one after the other.
+    /// Runs every measurement but `context`, `outages` and `soak` with its defaults, one after the other.
     All,
     /// Compares the counter with a hand-written loop over the same stored events.
     Intake(intake::IntakeOptions),
@@ -51,6 +52,8 @@ enum Task {
     Http(http::HttpOptions),
     /// Measures `POST /v1/context` with a million memories, beside a constant answer.
     Context(context::ContextOptions),
+    /// Counts what agents get while broker, database and gateway are killed in turn.
+    Outages(outages::OutagesOptions),
     /// Measures the time from an accepted event to a memory that the next run is handed.
     Lag(lag::LagOptions),
     /// Measures retrospectives per second when many are due at once.
@@ -117,6 +120,7 @@ async fn run_task(task: &Task, retro: &Path, folder: &Path) -> Result<()> {
         Task::Intake(options) => intake::run_intake(retro, folder, options).await,
         Task::Http(options) => http::run_http(retro, folder, options).await,
         Task::Context(options) => context::run_context(retro, folder, options).await,
+        Task::Outages(options) => outages::run_outages(retro, folder, options).await,
         Task::Lag(options) => lag::run_lag(retro, folder, options).await,
         Task::Due(options) => due::run_due(retro, folder, options).await,
         Task::Growth(options) => growth::run_growth(retro, folder, options).await,

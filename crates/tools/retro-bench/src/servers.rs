@@ -194,6 +194,20 @@ impl Database {
         Ok(database)
     }
 
+    /// Ends the server at once, as in a crash. Does nothing for SQLite.
+    pub(crate) fn stop(&mut self) {
+        if let Some(postgres) = &mut self.postgres {
+            postgres.stop();
+        }
+    }
+
+    /// Starts the server again with its data. Does nothing for SQLite.
+    pub(crate) async fn start_again(&mut self) {
+        if let Some(postgres) = &mut self.postgres {
+            postgres.start_again().await;
+        }
+    }
+
     /// Returns the command-line arguments by which the program finds the database.
     pub(crate) fn arguments(&self) -> Vec<String> {
         match &self.postgres {

@@ -29,6 +29,11 @@ impl Scopes {
         Self { memories, workflows, tenants, steps_per_workflow }
     }
 
+    /// One workflow of one tenant with this number of steps.
+    pub(crate) fn of_steps(steps: u64) -> Self {
+        Self::new(steps * STEP_MEMORIES, 1, 1)
+    }
+
     /// Returns the number of steps.
     pub(crate) const fn number(&self) -> u64 {
         self.workflows * self.steps_per_workflow
