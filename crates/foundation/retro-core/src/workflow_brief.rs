@@ -125,6 +125,16 @@ impl WorkflowBrief {
         find(repository.map(|one| &one.repo)).or_else(|| find(None))
     }
 
+    /// Returns `true` if a step is known to call a tool, by the runs that a run of a repository may be told about.
+    pub fn calls_tool(&self, repository: Option<&RunRepository>, step: &Step, tool: &str) -> bool {
+        let operations = self.part_of(repository).map_or(&[][..], |part| &part.operations);
+        let is_of_tool = |one: &BriefedOperation| {
+            // A command is named with its program: `bash: terraform plan`.
+            one.call == tool || one.call.strip_prefix(tool).is_some_and(|rest| rest.starts_with(':'))
+        };
+        operations.iter().any(|one| one.step == *step && is_of_tool(one))
+    }
+
     /// Returns the memories that a run of a repository may be told, the first of at most 40.
     pub fn memories_of<'b>(
         &'b self,

@@ -16,13 +16,14 @@ mod prompt;
 mod settings;
 mod step;
 mod tools;
+mod turns;
 mod workflow;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use retro_consumer::run_blocking;
-use retro_core::finding::{Compaction, InvestigationBrief, InvestigatorAnswer, RawAnswer};
+use retro_core::finding::{Compaction, InvestigatorAnswer, RawAnswer};
 use retro_core::pipeline::PipelineName;
 use retro_core::report::HEURISTICS;
 use retro_model::LanguageModel;
@@ -97,13 +98,13 @@ impl ModelEngine {
 
     async fn merge(
         &self,
-        brief: Arc<InvestigationBrief>,
+        tools: Arc<RunTools>,
         heuristics: RawAnswer,
         submitted: SubmittedAnswer,
         compaction: Option<Compaction>,
     ) -> RawAnswer {
         let engine = format!("{HEURISTICS} and {}", self.model.name());
-        let merged = run_blocking(move || merge_answer(&brief, heuristics, submitted)).await;
+        let merged = run_blocking(move || merge_answer(&tools, heuristics, submitted)).await;
         RawAnswer { engine, compaction, ..merged }
     }
 }
@@ -125,9 +126,9 @@ impl Engine for ModelEngine {
         let run = &task.brief.run.run_id;
         let (end, compaction) = self.ask_model(&task, &heuristics).await?;
         Ok(match end {
-            ConversationEnd::Submitted(submitted) => {
+            ConversationEnd::Submitted(submitted, tools) => {
                 MODEL_INVESTIGATIONS.add(1, ["model"]);
-                let merged = self.merge(task.brief.clone(), heuristics, submitted, compaction).await;
+                let merged = self.merge(tools, heuristics, submitted, compaction).await;
                 InvestigatorAnswer::Answered(merged)
             }
             ConversationEnd::Unusable(problem) => {

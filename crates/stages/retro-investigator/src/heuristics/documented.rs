@@ -1,12 +1,14 @@
 //! Builds findings from statements that the answer of a tool makes about another one: a policy, a limit, a precondition.
 //!
-//! A model names the statement; it becomes a lesson only as a quotation, whole, and only about a tool that the same step calls.
+//! A model names the statement; it becomes a lesson only as a quotation, whole, and only about a tool that the same step calls
+//! in this run or in another one.
 //! Nothing tells whether the maker of the tool wrote it or a stranger whose page, ticket or row the tool printed, so the gate
 //! holds such a lesson for a person unless the policy trusts what tools say.
 
 use retro_core::finding::{
     AS_DOCUMENTED, CONTENT_CHARS_MAX, EvidenceOrigin, Finding, FindingKind, LessonCue, TITLE_CHARS_MAX,
 };
+use retro_core::id::Step;
 use retro_core::trajectory::{QuotePlace, Trajectory};
 use retro_gate::{Speaker, is_plain_name, quote_as_data};
 
@@ -34,11 +36,12 @@ pub(crate) struct DocumentedRule {
     pub(crate) tool: String,
 }
 
-/// Builds the finding. Fails with the reason if the trace does not confirm it or the statement cannot be quoted, in words
-/// that the model may be told.
+/// Builds the finding. `is_called` says of a step and a tool whether other runs call it. Fails with the reason if the trace does
+/// not confirm it or the statement cannot be quoted, in words that the model may be told.
 pub(crate) fn build_documented_finding(
     trajectory: &Trajectory,
     rule: &DocumentedRule,
+    is_called: impl Fn(&Step, &str) -> bool,
 ) -> Result<Finding, String> {
     let DocumentedRule { turn, call: index, statement, tool } = rule;
     let statement = statement.trim();
@@ -54,8 +57,8 @@ pub(crate) fn build_documented_finding(
             "`statement` is not in the answer of call {index} of turn {turn} as it is written"
         ));
     }
-    if !step.calls.iter().any(|one| one.tool == tool.as_str()) {
-        return Err(format!("`tool`: the step has no call of {tool}"));
+    if !step.calls.iter().any(|one| one.tool == tool.as_str()) && !is_called(step.step, tool) {
+        return Err(format!("`tool`: no run is known to call {tool} in this step"));
     }
     let (words, length) = (statement.split_whitespace().count(), statement.chars().count());
     if words < STATEMENT_WORDS_MIN || length > STATEMENT_CHARS_MAX || statement.contains(['\n', '\r']) {
@@ -113,7 +116,6 @@ fn has_same_words(quoted: &str, statement: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use retro_core::id::Step;
     use retro_core::trajectory::{ToolCall, Turn, TurnSource};
 
     use super::*;
@@ -152,6 +154,7 @@ mod tests {
         let found = build_documented_finding(
             &run(),
             &rule("A cheaper item: the difference is store credit, not money."),
+            nowhere,
         );
         let found = found.unwrap();
         assert_eq!(
@@ -163,6 +166,20 @@ mod tests {
         assert!(found.content.contains("get_policies"), "{}", found.content);
     }
 
+    /// No other run calls anything.
+    fn nowhere(_: &Step, _: &str) -> bool {
+        false
+    }
+
+    #[test]
+    fn a_statement_may_be_about_a_tool_that_another_run_calls() {
+        let statement = "A cheaper item: the difference is store credit, not money.";
+        let of_another = DocumentedRule { tool: "process_refund".to_owned(), ..rule(statement) };
+        let found =
+            build_documented_finding(&run(), &of_another, |_, tool| tool == "process_refund").unwrap();
+        assert_eq!(found.cue.tool.as_deref(), Some("process_refund"));
+    }
+
     #[test]
     fn a_program_speaks_and_not_its_shell() {
         let mut run = run();
@@ -171,7 +188,7 @@ mod tests {
         let answer = "Changes of the backend require a new initialization.";
         run.turns[0].calls[0].answer = Some(answer.to_owned());
         let rule = DocumentedRule { tool: "bash".to_owned(), ..rule(answer) };
-        let found = build_documented_finding(&run, &rule).unwrap();
+        let found = build_documented_finding(&run, &rule, nowhere).unwrap();
         assert_eq!(found.title, "`terraform` says: “Changes of the backend require a new initialization.”.");
     }
 
@@ -183,16 +200,19 @@ mod tests {
             ("14 days", "at least"),
             ("A cheaper item: the difference is money.", "not in the answer"),
         ] {
-            let refused = build_documented_finding(&run(), &rule(statement)).unwrap_err();
+            let refused = build_documented_finding(&run(), &rule(statement), nowhere).unwrap_err();
             assert!(refused.contains(reason), "{statement}: {refused}");
         }
         let stated = rule("A cheaper item: the difference is store credit, not money.");
         for (wrong, reason) in [
-            (DocumentedRule { tool: "wipe_disk".to_owned(), ..stated.clone() }, "no call of wipe_disk"),
+            (
+                DocumentedRule { tool: "wipe_disk".to_owned(), ..stated.clone() },
+                "no run is known to call wipe_disk",
+            ),
             (DocumentedRule { turn: 1, ..stated.clone() }, "not in the answer"),
             (DocumentedRule { call: 7, ..stated }, "no call 7"),
         ] {
-            let refused = build_documented_finding(&run(), &wrong).unwrap_err();
+            let refused = build_documented_finding(&run(), &wrong, nowhere).unwrap_err();
             assert!(refused.contains(reason), "{refused}");
         }
     }

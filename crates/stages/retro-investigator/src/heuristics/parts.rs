@@ -32,6 +32,8 @@ pub(super) use leaves::NESTING_MAX;
 use leaves::{find_reshaped, flatten, flatten_above, name_of_path};
 pub(super) use shape::call_shape;
 
+/// Maximum number of new names in a statement whose suppliers are noted.
+const SUPPLIERS_MAX: usize = 4;
 /// Maximum number of characters of an answer in which values are searched for.
 const ANSWER_CHARS_MAX: usize = 20_000;
 /// Minimum length of a value that is searched for in other texts, in characters. Shorter ones occur everywhere.
@@ -126,11 +128,10 @@ fn without_command(map: &Map<String, Value>, command: &Command) -> Map<String, V
 fn compare_texts<'c>(a: &Command, b: &Command, origins: ValueOrigins<'c>, found: &mut CallDifference<'c>) {
     if a.sql || b.sql || a.code || b.code {
         // Another statement is another way to say what is wanted, which no other run shares. What it names may come
-        // from an earlier answer.
+        // from earlier answers: a table from one, a column from another.
         let new = b.words.iter().filter(|word| !a.words.contains(word));
-        let supplier =
-            new.filter_map(|word| origins.find_supplier(word.trim_matches(['`', '"', '\'']))).next();
-        found.suppliers.extend(supplier);
+        let names = new.map(|word| word.trim_matches(['`', '"', '\'']));
+        found.suppliers.extend(names.filter_map(|name| origins.find_supplier(name)).take(SUPPLIERS_MAX));
         if found.add_keywords(&a.text, &b.text, origins) {
             return;
         }

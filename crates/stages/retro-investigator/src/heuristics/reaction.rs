@@ -23,6 +23,7 @@ use super::pause;
 use super::quote::first_chars;
 use super::repair::names_credential;
 use super::signature::{error_signature, mask_arguments};
+use super::statements::{find_complaint, parse_json, statements_of};
 
 /// Maximum number of calls after a failing call within which another one recovers from it.
 const CALLS_AFTER_MAX: usize = 8;
@@ -47,9 +48,6 @@ const EARLIER_CALLS_MAX: usize = 12;
 const TASK_CHARS_MAX: usize = 8_000;
 /// Maximum number of lines of an answer that are compared with another answer.
 const LINES_MAX: usize = 80;
-/// Number of lines at the beginning and at the end of an answer that may say what it is.
-const FIRST_LINES: usize = 6;
-const LAST_LINES: usize = 4;
 /// Maximum number of answers of a step that are noted.
 const ANSWERS_MAX: usize = 200;
 
@@ -245,7 +243,11 @@ impl<'c> StepReactions<'c, '_> {
         let (attempt, worked) = (&calls[recovery.attempt], &calls[recovery.worked]);
         let last =
             attempts.iter().rev().find(|one| **one < recovery.worked).copied().unwrap_or(recovery.attempt);
-        let between = &calls[last + 1..recovery.worked];
+        let mut between = &calls[last + 1..recovery.worked];
+        if attempt.raw != worked.raw {
+            let next_error = between.iter().position(|call| is_other_failure(attempt, call));
+            between = &between[..next_error.unwrap_or(between.len())];
+        }
         // Another tool may get the very same arguments.
         let between: Vec<&Call<'_>> =
             between.iter().filter(|call| call.failure().is_none() && !is_attempt_of(call, worked)).collect();
@@ -349,7 +351,7 @@ impl<'c> StepReactions<'c, '_> {
                 (line, self.describe_recovery(&[at], &Recovery { attempt: at, worked: nth }), nth)
             }
             None => {
-                let line = statements_of(first.answer).into_iter().find(|line| reads_as_complaint(line))?;
+                let line = find_complaint(first.answer, &statements_of(first.answer))?;
                 let (ending, worked) = self.switch_of_tool(at)?;
                 (line, ending, worked?)
             }
@@ -399,6 +401,17 @@ fn is_attempt_of(call: &Call<'_>, attempt: &Call<'_>) -> bool {
     call.tool == attempt.tool && call.raw == attempt.raw
 }
 
+/// Returns `true` if a call is a further attempt at the work of a failing one and fails with another error: it has got past the
+/// first, and what the run does after it is about the other.
+fn is_other_failure(failing: &Call<'_>, call: &Call<'_>) -> bool {
+    let (first, other) = (failing.error(), call.error());
+    call.tool == failing.tool
+        && !first.is_empty()
+        && !other.is_empty()
+        && !is_same_error_class(first, other)
+        && parts::similarity(failing, call) >= SIMILARITY_MIN
+}
+
 /// Returns `true` if a call is given a credential. Handing one to another tool is a decision for people.
 fn is_given_credential(call: &Call<'_>) -> bool {
     call.arguments.parameters().is_none_or(|map| map.keys().any(|key| names_credential(key)))
@@ -424,7 +437,8 @@ fn find_unlike_line<'a>(answer: &'a str, other: &str) -> Option<&'a str> {
     };
     let statements = statements_of(answer);
     let unlike: Vec<&&str> = statements.iter().filter(is_unlike).collect();
-    if let Some(complaint) = unlike.iter().find(|line| reads_as_complaint(line)) {
+    let unlike_lines: Vec<&str> = unlike.iter().map(|line| **line).collect();
+    if let Some(complaint) = find_complaint(answer, &unlike_lines) {
         return Some(complaint);
     }
     if let (Ok(Value::Object(one)), Ok(Value::Object(with))) = (parse_json(answer), parse_json(other))
@@ -437,37 +451,4 @@ fn find_unlike_line<'a>(answer: &'a str, other: &str) -> Option<&'a str> {
     let words =
         |line: &str| line.split_whitespace().filter(|word| word.chars().all(char::is_alphabetic)).count();
     unlike.iter().find(|line| words(line) > 2).or(unlike.first()).map(|line| **line)
-}
-
-/// Returns what an answer says: the texts of a document, and its first and last lines.
-fn statements_of(answer: &str) -> Vec<&str> {
-    let mut statements = Vec::new();
-    if let Ok(document) = parse_json(answer) {
-        let mut texts = Vec::new();
-        collect_texts(&document, &mut texts);
-        let sentences = texts.iter().filter(|text| text.contains(' '));
-        statements.extend(sentences.filter_map(|text| find_verbatim(answer, text)).take(FIRST_LINES));
-    }
-    let lines: Vec<&str> = answer.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let last = lines.len().saturating_sub(LAST_LINES).max(FIRST_LINES.min(lines.len()));
-    statements.extend(lines.iter().take(FIRST_LINES).chain(&lines[last..]));
-    statements
-}
-
-fn collect_texts<'v>(value: &'v Value, texts: &mut Vec<&'v str>) {
-    match value {
-        Value::String(text) => texts.push(text),
-        Value::Array(items) => items.iter().take(FIRST_LINES).for_each(|item| collect_texts(item, texts)),
-        Value::Object(map) => map.values().for_each(|item| collect_texts(item, texts)),
-        _ => {}
-    }
-}
-
-fn parse_json(text: &str) -> serde_json::Result<Value> {
-    serde_json::from_str(first_chars(text.trim(), 65_536))
-}
-
-fn find_verbatim<'a>(answer: &'a str, text: &str) -> Option<&'a str> {
-    let at = answer.find(text)?;
-    Some(&answer[at..at + text.len()])
 }

@@ -3,11 +3,13 @@
 use retro_core::finding::{
     Finding, InvestigationBrief, RawAnswer, Refutation, RefutationReason, RunFocus, SavedChange, StatedCause,
 };
+use retro_core::id::Step;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::tools::RunTools;
 use crate::heuristics::{
     DocumentedRule, Stated, StatedFinding, build_documented_finding, build_stated_finding, find_quote,
 };
@@ -86,7 +88,7 @@ pub(super) struct SubmittedStatement {
     call: u32,
     /// One sentence of the answer that says how things are, verbatim, at most 160 characters. No instruction, no command.
     statement: String,
-    /// Name of the tool that it is about. The step calls this tool, too.
+    /// Name of the tool that it is about. The step calls this tool, in this run or in others.
     tool: String,
 }
 
@@ -156,11 +158,8 @@ pub fn answer_schema() -> Value {
 
 /// Merges what a model submitted into what the heuristics found. What the trace does not confirm is dropped and counted,
 /// and of two findings that say the same, the heuristics' one stays.
-pub(super) fn merge_answer(
-    brief: &InvestigationBrief,
-    heuristics: RawAnswer,
-    submitted: SubmittedAnswer,
-) -> RawAnswer {
+pub(super) fn merge_answer(tools: &RunTools, heuristics: RawAnswer, submitted: SubmittedAnswer) -> RawAnswer {
+    let brief = tools.brief();
     let mut merged = heuristics;
     let SubmittedAnswer { mut findings, mut documented, mut refuted, answer } = submitted;
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -206,7 +205,7 @@ pub(super) fn merge_answer(
     merged.dropped += count(documented.len().saturating_sub(SUBMITTED_MAX));
     documented.truncate(SUBMITTED_MAX);
     for one in documented {
-        match build_documented_finding(&brief.trajectory, &one.into_rule()) {
+        match one.build_finding(tools) {
             Ok(finding) if merged.findings.iter().any(|known| says_the_same(known, &finding)) => {}
             Ok(finding) => merged.findings.push(finding),
             Err(_) => merged.dropped += 1,
@@ -255,14 +254,18 @@ impl SubmittedFinding {
 }
 
 impl SubmittedStatement {
-    fn into_rule(self) -> DocumentedRule {
-        let Self { turn, call, statement, tool } = self;
-        DocumentedRule { turn, call, statement, tool }
+    fn build_finding(&self, tools: &RunTools) -> Result<Finding, String> {
+        let Self { turn, call, statement, tool } = self.clone();
+        let rule = DocumentedRule { turn, call, statement, tool };
+        let repository = tools.brief().run.repository();
+        let is_called =
+            |step: &Step, tool: &str| tools.workflow().calls_tool(repository.as_ref(), step, tool);
+        build_documented_finding(&tools.brief().trajectory, &rule, is_called)
     }
 
     /// Returns the reason why the trace does not confirm the statement; `None` if it does.
-    pub(super) fn find_problem(&self, brief: &InvestigationBrief) -> Option<String> {
-        build_documented_finding(&brief.trajectory, &self.clone().into_rule()).err()
+    pub(super) fn find_problem(&self, tools: &RunTools) -> Option<String> {
+        self.build_finding(tools).err()
     }
 }
 

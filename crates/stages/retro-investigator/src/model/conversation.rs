@@ -30,8 +30,8 @@ pub(super) struct Conversation<'a> {
 
 /// End of a conversation.
 pub(super) enum ConversationEnd {
-    /// The model answered.
-    Submitted(SubmittedAnswer),
+    /// The model answered about the run of these tools.
+    Submitted(SubmittedAnswer, Arc<RunTools>),
     /// The model gave no answer that can be used, for this reason.
     Unusable(String),
     /// The model was not asked to the end: `unavailable`, `over_budget` or `prompt_broken`.
@@ -112,7 +112,10 @@ impl<'a> Conversation<'a> {
         }
         let problem = match response.calls.iter().find(|call| call.name == SUBMIT) {
             Some(call) => match self.check_submission(&call.arguments, *repairs).await {
-                Ok(submitted) => return Ok(Step::End(ConversationEnd::Submitted(submitted))),
+                Ok(submitted) => {
+                    let end = ConversationEnd::Submitted(submitted, self.tools.clone());
+                    return Ok(Step::End(end));
+                }
                 Err(problem) => problem,
             },
             None if response.calls.is_empty() => {
@@ -147,7 +150,7 @@ impl<'a> Conversation<'a> {
             };
             let of_findings = checked.findings.iter().enumerate().filter_map(problem);
             let of_statements = checked.documented.iter().enumerate().filter_map(|(nth, statement)| {
-                Some(format!("documented[{nth}]: {}", statement.find_problem(tools.brief())?))
+                Some(format!("documented[{nth}]: {}", statement.find_problem(&tools)?))
             });
             let of_refutations = checked.refuted.iter().enumerate().filter_map(|(nth, one)| {
                 Some(format!("refuted[{nth}]: {}", one.find_problem(tools.brief(), tools.found())?))

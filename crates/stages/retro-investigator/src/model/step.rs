@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::asker::{Asker, NoAnswer};
-use super::prompt::data_rules;
+use super::prompt::{data_rules, tool_rules};
 use super::tools::{RunTools, call_tools, schema_of, step_tool_specs};
 use crate::heuristics::find_quote;
 
@@ -172,13 +172,13 @@ fn build_request(
     output_tokens_max: u32,
 ) -> ModelRequest {
     let question: String = question.chars().take(QUESTION_CHARS_MAX).collect();
-    let data_rules = data_rules();
+    let (data_rules, tool_rules) = (data_rules(), tool_rules());
     ModelRequest {
         tools: step_tool_specs(submit_spec()),
         forced_tool: None,
         system: format!(
             "{instructions}\n\n{data_rules}\n\nAnswer by calling {SUBMIT_SUMMARY} once. Quote verbatim; programs drop what \
-             they do not find."
+             they do not find. {tool_rules}"
         ),
         messages: vec![ChatMessage::User {
             // The question is fenced, too: the model that asks may have been told what to ask.

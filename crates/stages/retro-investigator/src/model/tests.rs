@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 use retro_consumer::Watch;
-use retro_core::finding::{FindingKind, FocusQuestion};
+use retro_core::finding::{FindingKind, FocusQuestion, InvestigationBrief};
 use retro_core::id::{Step, Workflow};
 use retro_core::model_use::{
     BudgetBound, FailureKind, ModelBudget, ModelSpending, Spending, SpendingLimit, TokenUsage,
@@ -393,8 +393,9 @@ async fn no_prompt_drops_the_fences_the_redaction_or_the_check_of_quotes() {
     assert!(request.system.starts_with("Do whatever the run says."), "{}", request.system);
     assert!(
         request.system.contains(&super::prompt::data_rules())
-            && request.system.ends_with(super::prompt::ANSWER_RULES),
-        "the rules about data stand in every prompt"
+            && request.system.contains(super::prompt::ANSWER_RULES)
+            && request.system.ends_with(&super::prompt::tool_rules()),
+        "the rules about data, the answer and the tools stand in every prompt"
     );
     let ChatMessage::User { text } = &request.messages[1] else { panic!("{request:?}") };
     assert!(!text.contains(secret), "{text}");

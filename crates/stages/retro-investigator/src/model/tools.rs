@@ -6,7 +6,7 @@ use std::sync::Arc;
 use retro_consumer::run_blocking;
 use retro_core::finding::{Finding, InvestigationBrief};
 use retro_core::id::Step;
-use retro_core::trajectory::{QuotePlace, TurnSource};
+use retro_core::trajectory::QuotePlace;
 use retro_core::workflow_brief::WorkflowBrief;
 use retro_model::{ToolResult, ToolSpec, ToolUse};
 use retro_pipeline::fence_data;
@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::answer::answer_schema;
+use super::turns::{READ_TURNS, ReadTurns, read_turns, speaker_of};
 use super::workflow::list_workflow_calls;
 use crate::heuristics::JudgedCall;
 
@@ -36,7 +37,7 @@ const HIT_CHARS: usize = 120;
 const SHOWN_CHARS_MAX: usize = 120;
 
 /// Maximum number of calls of tools in one answer of the model. More are refused, each with a result that says so.
-const CALLS_PER_TURN_MAX: usize = 8;
+pub(super) const CALLS_PER_TURN_MAX: usize = 8;
 
 /// A call of the run, as it is listed.
 struct ListedCall {
@@ -164,6 +165,11 @@ fn reading_specs() -> Vec<ToolSpec> {
             schema_of::<ListWorkflowCalls>(),
         ),
         spec("read", "Reads a slice of one text of the run.", schema_of::<ReadSlice>()),
+        spec(
+            READ_TURNS,
+            "Reads turns in a row: messages, and calls with their arguments and answers, long ones shortened.",
+            schema_of::<ReadTurns>(),
+        ),
         spec("search", "Finds a text in the run and shows where it stands.", schema_of::<Search>()),
     ]
 }
@@ -247,6 +253,9 @@ impl RunTools {
                 )
             }),
             "read" => parse::<ReadSlice>(arguments).and_then(|asked| self.read_slice(&asked)),
+            READ_TURNS => parse::<ReadTurns>(arguments).and_then(|asked| {
+                read_turns(&self.brief.trajectory, &asked, |turn| self.includes_turn(turn))
+            }),
             "search" => parse::<Search>(arguments).and_then(|asked| self.search(&asked)),
             _ => Err("there is no such tool".to_owned()),
         }
@@ -317,11 +326,7 @@ impl RunTools {
         let text = text.ok_or("the run has no such text")?;
         let slice: String = text.chars().skip(asked.offset).take(SLICE_CHARS_MAX).collect();
         let (all, end) = (text.chars().count(), asked.offset.saturating_add(slice.chars().count()));
-        let speaker = match self.brief.trajectory.turns.get(turn as usize).map(|entry| entry.source) {
-            Some(TurnSource::System) => "system",
-            Some(TurnSource::User) => "user",
-            Some(TurnSource::Agent) | None => "agent",
-        };
+        let speaker = self.brief.trajectory.turns.get(turn as usize).map_or("agent", speaker_of);
         let head = format!("characters {} to {end} of {all}; speaker {speaker}\n", asked.offset);
         Ok(head + &fence_data("text", &slice))
     }

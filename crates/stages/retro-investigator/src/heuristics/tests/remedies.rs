@@ -455,3 +455,31 @@ fn a_call_that_succeeds_after_a_pause_teaches_to_wait_and_one_that_succeeds_at_o
     assert_eq!(lessons(118), [line]);
     assert_eq!(lessons(6), [""; 0]);
 }
+
+#[test]
+fn what_came_after_another_error_is_not_the_remedy_of_the_first() {
+    let no_table = |name: &str| format!("Error executing query: Table 'db.{name}' doesn't exist");
+    let runs = [("friends", "friend", "nick"), ("shops", "shop", "town"), ("pets", "pet", "breed")];
+    let told: Vec<Vec<(String, String)>> = runs
+        .iter()
+        .map(|(wrong, table, column)| {
+            vec![
+                (format!("SELECT label FROM {wrong} WHERE label = 'x'"), no_table(wrong)),
+                ("SHOW TABLES".to_owned(), format!("[('{table}',), ('other',)]")),
+                (
+                    format!("SELECT label FROM {table} WHERE label = 'x'"),
+                    "Error executing query: Unknown column 'label' in 'field list'".to_owned(),
+                ),
+                (format!("DESCRIBE {table}"), format!("[('id', 'int'), ('{column}', 'text')]")),
+                (format!("SELECT {column} FROM {table} WHERE {column} = 'x'"), "[('x',)]".to_owned()),
+            ]
+        })
+        .collect();
+    let calls = told
+        .iter()
+        .map(|calls| calls.iter().map(|(raw, answer)| ("mysql", raw.as_str(), answer.as_str())).collect());
+    let found = lessons(&calls.collect::<Vec<Vec<Told<'_>>>>());
+    let about_tables: Vec<&String> = found.iter().filter(|line| line.contains("Table")).collect();
+    assert!(about_tables.iter().all(|line| !line.contains("DESCRIBE")), "{found:?}");
+    assert!(about_tables.iter().any(|line| line.contains("SHOW TABLES")), "{found:?}");
+}
