@@ -4,6 +4,7 @@ use retro_core::finding::{
     Finding, InvestigationBrief, RawAnswer, Refutation, RefutationReason, RunFocus, SavedChange, StatedCause,
 };
 use retro_core::id::Step;
+use retro_model::ToolSpec;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
@@ -14,6 +15,8 @@ use crate::heuristics::{
     DocumentedRule, Stated, StatedFinding, build_documented_finding, build_stated_finding, find_quote,
 };
 
+/// Name of the tool with which a model gives its answer.
+pub(super) const SUBMIT: &str = "submit_findings";
 /// Maximum number of findings that a model may submit about one run. A run has far fewer, and each is checked.
 const SUBMITTED_MAX: usize = 20;
 
@@ -145,6 +148,15 @@ struct SubmittedQuote {
     call: Option<u32>,
     /// Text of the run, verbatim, at most 400 characters.
     text: String,
+}
+
+/// Returns the tool with which a model gives its answer.
+pub(super) fn submit_spec() -> ToolSpec {
+    ToolSpec {
+        name: SUBMIT.to_owned(),
+        description: "Gives your answer and ends the investigation.".to_owned(),
+        parameters: answer_schema(),
+    }
 }
 
 /// Returns the JSON Schema of the answer, without references, which not every provider follows.

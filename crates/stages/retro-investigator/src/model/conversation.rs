@@ -7,11 +7,11 @@ use retro_model::{ChatMessage, ModelRequest, ModelResponse, StopReason, ToolResu
 use retro_pipeline::Prompts;
 use retro_store::StoreError;
 
-use super::answer::SubmittedAnswer;
+use super::answer::{SUBMIT, SubmittedAnswer, submit_spec};
 use super::asker::{Asker, NoAnswer};
 use super::prompt::Prompt;
 use super::step::{INVESTIGATE_STEP, QUESTIONS_MAX, StepShare, investigate_step, question_spec};
-use super::tools::{RunTools, SUBMIT, call_tools, to_result, tool_specs};
+use super::tools::{RunTools, call_tools, to_result, tool_specs};
 
 /// Maximum number of answers that are sent back because they are none: no call of a tool, no JSON, another schema, or findings
 /// that the run does not confirm.
@@ -77,7 +77,7 @@ impl<'a> Conversation<'a> {
     pub(super) async fn run(&mut self, prompt: Prompt) -> Result<ConversationEnd, StoreError> {
         let settings = self.asker.settings();
         let mut request = ModelRequest {
-            tools: tool_specs(self.step_share.map(|_| question_spec())),
+            tools: tool_specs(self.step_share.map(|_| question_spec()), submit_spec()),
             forced_tool: None,
             system: prompt.system,
             messages: [prompt.workflow, prompt.run].map(|text| ChatMessage::User { text }).into(),

@@ -16,13 +16,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::answer::answer_schema;
 use super::turns::{READ_TURNS, ReadTurns, read_turns, speaker_of};
 use super::workflow::list_workflow_calls;
 use crate::heuristics::JudgedCall;
 
-/// Name of the tool with which a model gives its answer.
-pub(super) const SUBMIT: &str = "submit_findings";
 /// Maximum length of a slice that is read at once, in characters.
 const SLICE_CHARS_MAX: usize = 4000;
 /// Maximum number of calls that are listed at once.
@@ -130,13 +127,9 @@ pub(super) fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Returns the tools, sorted by name. They are the same for every run, so that a provider can cache them.
-pub(super) fn tool_specs(question: Option<ToolSpec>) -> Vec<ToolSpec> {
-    let submit = ToolSpec {
-        name: SUBMIT.to_owned(),
-        description: "Gives your answer and ends the investigation.".to_owned(),
-        parameters: answer_schema(),
-    };
+/// Returns the tools, sorted by name: those that read, the one that ends the investigation, and the one that asks about a step
+/// if it may be called. They are the same for every run, so that a provider can cache them.
+pub(super) fn tool_specs(question: Option<ToolSpec>, submit: ToolSpec) -> Vec<ToolSpec> {
     question.into_iter().chain(reading_specs()).chain([submit]).collect()
 }
 
@@ -447,7 +440,8 @@ mod tests {
         assert!(tools.call("read", "{").unwrap_err().contains("the arguments are not"));
         assert!(tools.call("read", r#"{"turn":9,"part":"answer"}"#).unwrap_err().contains("no such text"));
         assert_eq!(tools.call("delete_everything", "{}"), Err("there is no such tool".to_owned()));
-        let specs = tool_specs(Some(super::super::step::question_spec()));
+        let specs =
+            tool_specs(Some(super::super::step::question_spec()), super::super::answer::submit_spec());
         assert!(specs.iter().all(|tool| tool.parameters["type"] == "object"), "{specs:?}");
         assert!(
             !serde_json::to_string(&specs).unwrap().contains("$ref"),
