@@ -70,6 +70,7 @@ mod signature;
 mod soft_failure;
 mod stated;
 mod stated_option;
+mod stated_reach;
 mod statements;
 mod tool_output;
 mod transient;

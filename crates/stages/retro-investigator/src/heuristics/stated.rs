@@ -17,6 +17,7 @@ use super::lookup;
 use super::quote::{quote_at, shorten_text};
 use super::signature::error_signature;
 use super::stated_option::find_option_change;
+use super::stated_reach::{check_is_general, is_answer_of};
 
 /// What a model states about a call of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +73,14 @@ pub(crate) fn build_stated_finding(
     let failing = find_failing(&step.calls, stated).ok_or_else(|| {
         format!("`tool`: the step has no call of {} at turn {} or before", stated.tool, stated.turn)
     })?;
+    if !is_answer_of(trajectory, &quote, &stated.tool) {
+        return Err(format!(
+            "`error_quote` is no answer of {}: an agent meets the line when the tool answers so; quote its answer, or leave \
+             `change` out",
+            stated.tool
+        ));
+    }
+    check_is_general(trajectory, failing.turn, stated, change)?;
     let ConfirmedChange { form, avoid, worked, subject } =
         confirm_change(&step.calls, failing, stated, change)?;
     let is_answer = matches!(quote.place, QuotePlace::Answer { turn, .. } if turn == failing.turn);
@@ -406,6 +415,38 @@ mod tests {
             let refused = of_command(0, encoder, change, argument, bad, good).unwrap_err();
             assert!(refused.contains("no later call of bash"), "{refused}");
         }
+    }
+
+    #[test]
+    fn what_no_answer_of_the_tool_says_is_no_cue() {
+        let run = bookings();
+        let day = || stated(SavedChange::SetArgument, "day", Some("03/04/2026"), Some("2026-04-03"));
+        let of_arguments = StatedFinding { error_quote: r#""day":"03/04/2026""#.to_owned(), ..day() };
+        let of_message =
+            StatedFinding { call: None, error_quote: "I call find_bookings.".to_owned(), ..day() };
+        let of_another_tool =
+            StatedFinding { turn: 1, call: Some(0), error_quote: "opened".to_owned(), ..day() };
+        for wrong in [of_arguments, of_message, of_another_tool] {
+            let refused = build_stated_finding(&run, &wrong).unwrap_err();
+            assert!(refused.contains("is no answer of find_bookings"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_value_of_this_task_is_no_lesson() {
+        let day = || stated(SavedChange::SetArgument, "day", Some("03/04/2026"), Some("2026-04-03"));
+        let mut told = bookings();
+        told.turns[1].source = TurnSource::User;
+        told.turns[1].message = "I mean the 2026-04-03, please.".to_owned();
+        let mut answered = bookings();
+        answered.turns.insert(0, bookings().turns[1].clone());
+        answered.turns[0].calls[0].answer = Some(r#"{"next":"2026-04-03"}"#.to_owned());
+        let later = StatedFinding { turn: 1, ..day() };
+        for (run, stated) in [(told, day()), (answered, later)] {
+            let refused = build_stated_finding(&run, &stated).unwrap_err();
+            assert!(refused.contains("another run needs another value"), "{refused}");
+        }
+        assert!(build_stated_finding(&bookings(), &day()).is_ok(), "nobody gave it");
     }
 
     #[test]

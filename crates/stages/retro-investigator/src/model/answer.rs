@@ -61,7 +61,8 @@ pub(super) struct SubmittedFinding {
     call: Option<u32>,
     /// Name of the tool whose call went wrong, as the run writes it.
     tool: String,
-    /// Text of the run that shows it, verbatim, at most 400 characters, one line if possible.
+    /// Text of the run that shows it, verbatim, at most 400 characters, one line if possible. With a `change`, from an answer of
+    /// `tool`: agents are reminded when it answers so.
     error_quote: String,
     /// What is to be changed in the call. Leave it out unless a later call of the run did so and did not fail.
     #[serde(default)]
@@ -72,7 +73,7 @@ pub(super) struct SubmittedFinding {
     /// Value of the argument in the call that went wrong.
     #[serde(default)]
     bad: Option<String>,
-    /// Value of the argument in the later call, or the tool or command that was called.
+    /// Value of the argument in the later call, or the tool or command that was called. No name or number of this task.
     #[serde(default)]
     good: Option<String>,
     /// Cause, in one sentence, for a person. No agent reads it. It is all that is kept of a finding without a change.
