@@ -310,11 +310,14 @@ def run_completed(
     source: str = "/clients/python",
     attempt: int = 1,
     event_id: Optional[str] = None,
+    agents_md: Optional[str] = None,
     **facts: Any,
 ) -> dict:
     """Returns the event of a finished run. `facts` are further fields of its data, such as `task`, `repo`, `user` and
-    `self_feedback`. The event of the same attempt has the same id, so sending it again counts nothing twice."""
+    `self_feedback`. `agents_md` is what the repository's `AGENTS.md` says, at most 64 KiB; it goes with the trajectory. The event of the same attempt has the same id, so sending it again counts nothing twice."""
     data: "dict[str, Any]" = {"workflow": workflow, "run_id": run_id, "outcome": outcome, "attempt": attempt, **facts}
+    if trajectory is not None and agents_md is not None:
+        trajectory = {**trajectory, "extra": {**(trajectory.get("extra") or {}), "agents_md": agents_md}}
     if trajectory is not None:
         data["trajectory"] = trajectory
     identity = event_id or f"{workflow}/{run_id}/{attempt}"
@@ -350,7 +353,8 @@ def read_claude_code(transcript: "os.PathLike[str] | str", workflow: str = "clau
         return None
     trajectory = {"schema_version": "ATIF-v1.7", "agent": {"name": "claude-code", "version": "unknown"}, "steps": steps}
     facts.setdefault("outcome", "unknown")
-    digest = hashlib.sha256(json.dumps(steps).encode()).hexdigest()[:16]
+    content = steps if facts.get("agents_md") is None else [steps, facts["agents_md"]]
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
     return run_completed(
         workflow, session, trajectory=trajectory, source="/clients/claude-code", event_id=f"{session}/{digest}", **facts
     )
@@ -439,6 +443,7 @@ def main() -> int:
     transcript.add_argument("--workflow", default="claude-code")
     transcript.add_argument("--outcome", default="unknown")
     transcript.add_argument("--repo")
+    transcript.add_argument("--agents-md", metavar="FILE", help="what the repository's AGENTS.md says goes with the run")
     commands.add_parser("flush", help="send what waits in the spool")
     hook = commands.add_parser("hook", help="answer a hook of Claude Code, which is on stdin")
     hook.add_argument("--workflow", default="claude-code")
@@ -464,6 +469,8 @@ def main() -> int:
         return 0 if all(accepted) else 1
     if arguments.command == "transcript":
         facts = {"repo": arguments.repo} if arguments.repo else {}
+        if arguments.agents_md:
+            facts["agents_md"] = Path(arguments.agents_md).read_text(encoding="utf-8")
         run = read_claude_code(arguments.file, arguments.workflow, outcome=arguments.outcome, **facts)
         if run is None:
             log.error("%s: nothing was said in the session", arguments.file)

@@ -106,8 +106,17 @@ export interface Found {
   words: string[];
 }
 
-/** Fields of the event's data besides workflow, run, outcome and attempt, such as `trajectory`, `task` and `repo`. */
-export type RunFacts = Record<string, unknown> & { attempt?: number; source?: string; eventId?: string };
+/**
+ * Fields of the event's data besides workflow, run, outcome and attempt, such as `trajectory`, `task` and `repo`. `agentsMd`
+ * is what the repository's `AGENTS.md` says, at most 64 KiB; it goes with the trajectory.
+ */
+export type RunFacts = Record<string, unknown> & {
+  attempt?: number;
+  source?: string;
+  eventId?: string;
+  agentsMd?: string;
+  trajectory?: { extra?: object };
+};
 
 /** A CloudEvent. */
 export type CloudEvent = Record<string, unknown>;
@@ -375,7 +384,10 @@ export class Client {
  * twice.
  */
 export function runCompleted(workflow: string, runId: string, outcome: string, facts: RunFacts = {}): CloudEvent {
-  const { attempt = 1, source = "/clients/typescript", eventId, ...more } = facts;
+  const { attempt = 1, source = "/clients/typescript", eventId, agentsMd, ...more } = facts;
+  if (agentsMd !== undefined && more.trajectory) {
+    more.trajectory = { ...more.trajectory, extra: { ...more.trajectory.extra, agents_md: agentsMd } as object };
+  }
   const data = { workflow, run_id: runId, outcome, attempt, ...more };
   const id = eventId ?? `${workflow}/${runId}/${attempt}`;
   return { specversion: "1.0", type: RUN_COMPLETED, source, id, data };

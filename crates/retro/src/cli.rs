@@ -7,6 +7,7 @@ mod dead_letter_filter;
 mod dead_letters;
 mod git;
 mod github;
+mod import;
 mod kill_switches;
 mod log_format;
 mod losses;
@@ -26,10 +27,8 @@ mod workflows;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use retro_adapters::{ImportOptions, TASK_BYTES_MAX};
 use retro_core::audience::RepoVisibility;
 use retro_core::id::{Repository, RunId, Step, Tenant, Workflow};
-use retro_core::run::RunOutcome;
 
 pub(crate) use self::audit::AuditArgs;
 pub(crate) use self::dead_letter_args::{EditDeadLetter, ExportDeadLetters, ListDeadLetters, ShowDeadLetter};
@@ -37,6 +36,7 @@ pub(crate) use self::dead_letter_filter::DeadLetterFilterArgs;
 pub(crate) use self::dead_letters::{DeadLetters, Discard, Replay, SelectionArgs};
 pub(crate) use self::git::{Git, InstallHook};
 pub(crate) use self::github::{Github, GithubSync};
+pub(crate) use self::import::ImportArgs;
 pub(crate) use self::kill_switches::{KillSwitches, ListKillSwitches, SetKillSwitch};
 pub(crate) use self::log_format::LogFormat;
 pub(crate) use self::losses::{ListLosses, Losses};
@@ -53,7 +53,7 @@ pub(crate) use self::retrospectives::{
 pub(crate) use self::rules::{ListRules, Rules};
 pub(crate) use self::runs::{ListRuns, RunCommand, ShowRun};
 pub(crate) use self::tokens::{CreateToken, ListTokens, Tokens};
-use self::variant::{parse_outcome, parse_variant};
+use self::variant::parse_variant;
 pub(crate) use self::workflows::{WorkflowCommand, Workflows};
 
 /// Retrospect learns from finished runs of agent workflows and gives the next run what it learned.
@@ -247,29 +247,6 @@ pub(crate) struct Emit {
     pub(crate) skip: usize,
 }
 
-/// What a file of runs may leave out.
-#[derive(Debug, Args)]
-pub(crate) struct ImportArgs {
-    /// Workflow of the runs; overrides a workflow derived from the file, except in CloudEvents.
-    #[arg(long)]
-    pub(crate) workflow: Option<Workflow>,
-    /// Task of runs whose file names no task, at most 1024 bytes; does not apply to CloudEvents.
-    /// `retro memories effect` compares runs of the same task.
-    #[arg(long, value_parser = parse_task)]
-    pub(crate) task: Option<String>,
-    /// Outcome of runs whose file names no outcome: success, failure, error, timeout, cancellation or skip;
-    /// does not apply to CloudEvents. Without an outcome, runs are counted but not used as evidence.
-    #[arg(long, value_parser = parse_outcome)]
-    pub(crate) outcome: Option<RunOutcome>,
-}
-
-impl ImportArgs {
-    /// Returns the options of the adapters.
-    pub(crate) fn options(&self) -> ImportOptions {
-        ImportOptions { workflow: self.workflow.clone(), outcome: self.outcome, task: self.task.clone() }
-    }
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct Validate {
     /// Files to read.
@@ -277,12 +254,6 @@ pub(crate) struct Validate {
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) import: ImportArgs,
-}
-
-fn parse_task(text: &str) -> Result<String, String> {
-    let fits = (1..=TASK_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
-    fits.then(|| text.to_owned())
-        .ok_or_else(|| format!("expected 1 to {TASK_BYTES_MAX} bytes without control characters"))
 }
 
 #[derive(Debug, Args)]

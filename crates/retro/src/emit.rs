@@ -65,8 +65,8 @@ fn format_summary(sent: &EmitSummary) -> String {
 }
 
 /// Parses a file into events. Rejects the whole file, with the location and the reason, if any part of it is
-/// invalid. Fails if the file cannot be read.
+/// invalid. Fails if the file, or another one that the arguments name, cannot be read.
 fn read_events(file: &Path, args: &Emit) -> anyhow::Result<Result<Vec<RunEvent>, Rejection>> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    Ok(import_events(&bytes, file, args))
+    import_events(&bytes, file, args)
 }

@@ -18,7 +18,7 @@ impl RunImporter for AdapterImporter {
         facts: &ImportFacts,
     ) -> Result<Vec<(String, RunEvent)>, Rejection> {
         let ImportFacts { workflow, outcome, task } = facts.clone();
-        let options = ImportOptions { workflow, outcome, task };
+        let options = ImportOptions { workflow, outcome, task, agents_md: None };
         let runs = retro_adapters::import_upload(file, bytes_max, &options)?;
         Ok(runs.into_iter().map(|run| (run.location, run.event)).collect())
     }

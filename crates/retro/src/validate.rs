@@ -5,7 +5,7 @@ mod overview;
 use std::path::Path;
 
 use anyhow::Context;
-use retro_adapters::Format;
+use retro_adapters::{Format, ImportOptions};
 use retro_config::Config;
 use retro_core::dead_letter::Rejection;
 use retro_core::id::Tenant;
@@ -13,7 +13,7 @@ use retro_core::time::Clock;
 use retro_events::run_completed;
 use serde::Serialize;
 
-use crate::cli::{ImportArgs, Output, Validate};
+use crate::cli::{Output, Validate};
 use crate::clock::SystemClock;
 use crate::emit;
 use crate::exit::Exit;
@@ -43,8 +43,9 @@ pub(crate) fn run_validate(
     output: Output,
 ) -> anyhow::Result<Exit> {
     let mut files = Vec::new();
+    let options = args.import.options().map_err(anyhow::Error::msg)?;
     for file in &args.files {
-        files.push(read_file(file, &args.import, config, tenant)?);
+        files.push(read_file(file, &options, config, tenant)?);
     }
     output::print_data(output, &files, || render(&files))?;
     let is_refused = files.iter().any(|file| file.refused.is_some());
@@ -54,12 +55,12 @@ pub(crate) fn run_validate(
 /// Reads one file. Fails if it cannot be read.
 fn read_file(
     file: &Path,
-    import: &ImportArgs,
+    options: &ImportOptions,
     config: &Config,
     tenant: &Tenant,
 ) -> anyhow::Result<FileOverview> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let read = read_runs(&bytes, file, import, config, tenant);
+    let read = read_runs(&bytes, file, options, config, tenant);
     let file = file.display().to_string();
     Ok(match read {
         Ok((format, runs)) => FileOverview { file, format: Some(format), runs, refused: None },
@@ -72,7 +73,7 @@ fn read_file(
 fn read_runs(
     bytes: &[u8],
     file: &Path,
-    import: &ImportArgs,
+    options: &ImportOptions,
     config: &Config,
     tenant: &Tenant,
 ) -> Result<(&'static str, Vec<RunOverview>), Rejection> {
@@ -83,7 +84,7 @@ fn read_runs(
     // The steps of the others are never named.
     let names_steps = matches!(format, Format::CloudEvents | Format::Atif | Format::OpenTelemetry);
     let mut runs = Vec::new();
-    for run in retro_adapters::import_file(bytes, &name, &import.options())? {
+    for run in retro_adapters::import_file(bytes, &name, options)? {
         // As the server will read it, so that what it would refuse is refused here.
         let checked = run_completed::validate_envelope(run.event.envelope, tenant, SystemClock.now(), &hosts);
         let checked = checked.and_then(|event| RunOverview::of_event(&run.location, &event, names_steps));

@@ -8,11 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::Step;
 
+/// Maximum length of [`Trajectory::agents_md`], in bytes: twice what Codex reads of such files by default.
+pub const AGENTS_MD_BYTES_MAX: usize = 64 * 1024;
+
 /// Turns of one run in chronological order.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Trajectory {
     /// Turns in chronological order.
     pub turns: Vec<Turn>,
+    /// What the file `AGENTS.md` of the repository said during the run, at most [`AGENTS_MD_BYTES_MAX`] bytes; `None` if the
+    /// emitter did not give it. It is background for a language model: it is no place of a quote and no evidence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agents_md: Option<String>,
 }
 
 /// One entry of an agent's log.
@@ -109,6 +116,12 @@ pub enum QuotePlace {
     Saved,
 }
 
+impl From<Vec<Turn>> for Trajectory {
+    fn from(turns: Vec<Turn>) -> Self {
+        Self { turns, agents_md: None }
+    }
+}
+
 impl Trajectory {
     /// Returns the place of a text in what a step got to read: the first answer to a call that contains it, or else the
     /// first message that is not the agent's own.
@@ -154,6 +167,7 @@ impl Trajectory {
                 call.answer.as_mut().map(apply);
             }
         }
+        self.agents_md.as_mut().map(apply);
         self
     }
 }

@@ -4,6 +4,7 @@
 //! them see one text: a provider caches the common beginning of their prompts, and a repeated prompt finds its answer.
 //! What was seen in one repository is told only to runs of that repository (law 15), so the brief has a part for each.
 
+mod agents_md;
 mod failures;
 mod label;
 
@@ -12,12 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::audience::{Audience, RunRepository};
-use crate::calls::{CallSummary, StoredSummary, SummaryContent, WindowSummaries};
+use crate::calls::{CallSummary, StoredSummary, WindowSummaries};
 use crate::id::{Repository, RunId, Step, Workflow};
 use crate::memory::{Memory, MemoryStatus};
 use crate::run::RunOutcome;
 use crate::weight::Weight;
 
+pub use agents_md::{BRIEFED_AGENTS_MD_BYTES_MAX, BriefedAgentsMd, choose_agents_md_runs};
 use failures::collect_failures;
 pub use failures::{BriefedFailure, ContrastOpinion};
 use label::{label_of, to_count};
@@ -40,6 +42,9 @@ pub struct WorkflowBrief {
     pub parts: Vec<BriefPart>,
     /// Active memories that agents get, those with the greatest weight first.
     pub memories: Vec<BriefedMemory>,
+    /// What the files `AGENTS.md` say, at most one for each repository. Empty in a brief of an earlier version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents_md: Vec<BriefedAgentsMd>,
 }
 
 /// What the runs of one repository, and those that name none, have shown.
@@ -95,8 +100,8 @@ pub struct BriefedMemory {
 }
 
 impl WorkflowBrief {
-    /// Builds the brief from the newest call summaries of the workflow and its memories. Held and disabled memories are
-    /// left out: no agent gets them.
+    /// Builds the brief from the newest call summaries of the workflow and its memories, without `agents_md`, which no summary
+    /// holds. Held and disabled memories are left out: no agent gets them.
     pub fn build(
         workflow: &Workflow,
         window_runs: u64,
@@ -115,7 +120,15 @@ impl WorkflowBrief {
         repositories.sort_unstable();
         let own = repositories.into_iter().map(Some);
         let parts = [None].into_iter().chain(own).map(|repository| build_part(repository, &sorted)).collect();
-        Self { workflow: workflow.clone(), window_runs, parts, memories: list_memories(memories) }
+        let (workflow, memories) = (workflow.clone(), list_memories(memories));
+        Self { workflow, window_runs, parts, memories, agents_md: Vec::new() }
+    }
+
+    /// Returns what the `AGENTS.md` of a run's repository says. There is no other one to fall back on: that of another
+    /// repository, or of runs that name none, would be told as this repository's own.
+    pub fn agents_md_of(&self, repository: Option<&RunRepository>) -> Option<&BriefedAgentsMd> {
+        let own = repository.map(|one| &one.repo);
+        self.agents_md.iter().find(|one| one.repository.as_ref() == own)
     }
 
     /// Returns the part that a run of a repository may be told.
@@ -146,25 +159,17 @@ impl WorkflowBrief {
 }
 
 fn repository_of(stored: &StoredSummary) -> Option<&Repository> {
-    summary_of(stored)?.repository.as_ref().map(|one| &one.repo)
-}
-
-fn summary_of(stored: &StoredSummary) -> Option<&CallSummary> {
-    match &stored.content {
-        SummaryContent::Summary(summary) => Some(summary),
-        SummaryContent::Unreadable(_) => None,
-    }
+    stored.summary()?.repository.as_ref().map(|one| &one.repo)
 }
 
 /// Builds the part of the runs that name this repository or none. The summaries are sorted by ordinal.
 fn build_part(repository: Option<&Repository>, sorted: &[&StoredSummary]) -> BriefPart {
     let is_told = |stored: &&&StoredSummary| {
-        summary_of(stored).is_some()
-            && (repository_of(stored).is_none() || repository_of(stored) == repository)
+        stored.summary().is_some() && (repository_of(stored).is_none() || repository_of(stored) == repository)
     };
     let told: Vec<StoredSummary> = sorted.iter().filter(is_told).map(|one| (*one).clone()).collect();
     let runs: Vec<(&RunId, &CallSummary)> =
-        told.iter().filter_map(|one| Some((&one.run, summary_of(one)?))).collect();
+        told.iter().filter_map(|one| Some((&one.run, one.summary()?))).collect();
     let mut part = BriefPart {
         repository: repository.cloned(),
         runs: to_count(runs.len()),

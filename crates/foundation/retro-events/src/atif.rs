@@ -1,7 +1,7 @@
 //! Parses ATIF, the Agent Trajectory Interchange Format (versions 1.0 to 1.7), into a [`Trajectory`].
 //!
 //! Only the parts that a retrospective uses are read; every other field is accepted and ignored. Our own
-//! additions to an entry are `step` and `step_kind`. An ATIF *step* is a *turn* here, while a [`Step`] is a
+//! additions are `step` and `step_kind` in an entry, and [`AGENTS_MD`] in the document's `extra`. An ATIF *step* is a *turn* here, while a [`Step`] is a
 //! step of the workflow. The format has no flag for a failed call; the flags that exporters write (`is_error`,
 //! `status`, `exit_code`, in a result or its `extra`) are read.
 
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use retro_core::dead_letter::Rejection;
 use retro_core::id::Step;
-use retro_core::trajectory::{ToolCall, Trajectory, Turn, TurnSource};
+use retro_core::trajectory::{AGENTS_MD_BYTES_MAX, ToolCall, Trajectory, Turn, TurnSource};
 use serde::Deserialize;
 
 use content_text::{content_text, replace_nul};
@@ -30,6 +30,9 @@ pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum number of turns of one run: more than a day of work at one turn per second. Parsing and analysis
 /// take time linear in the bytes, which are limited separately, and not quadratic in the turns.
 pub const TURNS_MAX: usize = 100_000;
+
+/// Member of the document's `extra` with what the repository's `AGENTS.md` said during the run.
+pub const AGENTS_MD: &str = "agents_md";
 
 /// Maximum number of tool calls of one run, equal to the maximum number of turns.
 pub const CALLS_MAX: usize = TURNS_MAX;
@@ -46,8 +49,25 @@ pub fn from_slice(bytes: &Bytes) -> Result<Trajectory, Rejection> {
 /// path of the invalid field, such as `data.trajectory.steps[3].tool_calls[0].function_name`.
 pub fn parse_trajectory(document: JsonNode<'_>, at: &str) -> Result<Trajectory, Rejection> {
     let mut reader = TrajectoryReader::default();
-    reader.parse_document(document, &DocumentPath::root(at))?;
-    Ok(Trajectory { turns: reader.turns })
+    let path = DocumentPath::root(at);
+    reader.parse_document(document, &path)?;
+    Ok(Trajectory { turns: reader.turns, agents_md: parse_agents_md(document, &path)? })
+}
+
+/// Parses what the repository's `AGENTS.md` said during the run. Returns `None` if it is not given or blank.
+fn parse_agents_md(document: JsonNode<'_>, at: &DocumentPath<'_>) -> Result<Option<String>, Rejection> {
+    // Elsewhere `extra` is the emitter's own, and may be anything.
+    let extra = document.get_non_null("extra").filter(|extra| extra.kind() == JsonKind::Object);
+    let Some(extra) = extra else { return Ok(None) };
+    let at = at.member("extra");
+    let text = at.parse_str(extra, AGENTS_MD)?.filter(|text| !text.trim().is_empty());
+    match text {
+        Some(text) if text.len() > AGENTS_MD_BYTES_MAX => {
+            let detail = format!("has {} bytes; at most {AGENTS_MD_BYTES_MAX} are accepted", text.len());
+            Err(at.member(AGENTS_MD).invalid_at(detail))
+        }
+        text => Ok(text.map(|text| replace_nul(text.into_owned()))),
+    }
 }
 
 /// Collects the turns of a document entry by entry. Only the turns of an entry are kept.

@@ -35,7 +35,7 @@ impl Redactor {
 }
 
 impl RunRedactor<'_> {
-    /// Redacts every message, reasoning, argument and answer of a trajectory, and returns the number of
+    /// Redacts every message, reasoning, argument and answer of a trajectory, and its `AGENTS.md`, and returns the number of
     /// secrets. In the names of tools, only secrets that have a form of their own are replaced. The names of
     /// steps stay as they are.
     pub fn redact_trajectory(&mut self, trajectory: &mut Trajectory) -> usize {
@@ -48,12 +48,13 @@ impl RunRedactor<'_> {
                 self.masks.reserve_markers(call.answer.as_deref().unwrap_or_default());
             }
         }
+        self.masks.reserve_markers(trajectory.agents_md.as_deref().unwrap_or_default());
         let mut secrets = 0;
         for turn in &mut trajectory.turns {
             secrets += self.redact_text(&mut turn.message) + self.redact_text(&mut turn.reasoning);
             secrets += turn.calls.iter_mut().map(|call| self.redact_call(call)).sum::<usize>();
         }
-        secrets
+        secrets + trajectory.agents_md.as_mut().map_or(0, |text| self.redact_text(text))
     }
 
     /// Redacts every free text in the facts of a run, and returns the number of secrets. Ids, numbers and the

@@ -133,12 +133,16 @@ fn redacting_a_trajectory_keeps_its_tools_steps_and_other_text() {
     let turn = json!({"step": "fix", "agentic": true, "source": "agent", "message": "export DB_PASSWORD='sw0rdfish'", "calls": [
         {"tool": "login_password", "arguments": r#"{"password":"swordfish","user":"joe"}"#, "answer": "Authorization: Bearer mF_9.B5f-4.1JqM"},
         {"tool": "bash", "arguments": "psql postgres://app:hunter2@db/app", "failed": false}]});
-    let mut trajectory: Trajectory = serde_json::from_value(json!({"turns": [turn]})).expect("a trajectory");
-    assert_eq!(Redactor::shared().redact_trajectory(&mut trajectory), 4);
+    let agents_md = "Deploy with DB_PASSWORD='sw0rdfish'.";
+    let mut trajectory: Trajectory =
+        serde_json::from_value(json!({"turns": [turn], "agents_md": agents_md})).expect("a trajectory");
+    assert_eq!(Redactor::shared().redact_trajectory(&mut trajectory), 5);
     let turn = json!({"step": "fix", "agentic": true, "source": "agent", "message": "export DB_PASSWORD='[redacted:password]'", "calls": [
         {"tool": "login_password", "arguments": r#"{"password":"[redacted:named-field]","user":"joe"}"#, "answer": "Authorization: Bearer [redacted:authorization-header]"},
         {"tool": "bash", "arguments": "psql postgres://app:[redacted:url-password]@db/app", "failed": false}]});
-    assert_eq!(serde_json::to_value(&trajectory).expect("JSON"), json!({"turns": [turn]}));
+    let agents_md = "Deploy with DB_PASSWORD='[redacted:password]'.";
+    let clean = json!({"turns": [turn], "agents_md": agents_md});
+    assert_eq!(serde_json::to_value(&trajectory).expect("JSON"), clean);
     assert_eq!(Redactor::shared().redact_trajectory(&mut trajectory), 0);
 }
 

@@ -16,6 +16,9 @@ pub struct ImportOptions {
     pub outcome: Option<RunOutcome>,
     /// Task for runs whose file does not name one, at most [`TASK_BYTES_MAX`] bytes. Ignored for CloudEvents.
     pub task: Option<String>,
+    /// What the repository's `AGENTS.md` says, for runs that carry none, at most
+    /// [`AGENTS_MD_BYTES_MAX`](retro_core::trajectory::AGENTS_MD_BYTES_MAX) bytes. Ignored for CloudEvents.
+    pub agents_md: Option<String>,
 }
 
 /// Maximum length of a task name, in bytes.

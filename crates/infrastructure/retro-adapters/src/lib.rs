@@ -76,6 +76,19 @@ fn import_content(
     content: &Content,
     options: &ImportOptions,
 ) -> Result<Vec<ImportedRun>, Rejection> {
+    let runs = parse_runs(format, content, options)?;
+    // An event that somebody else has made is sent as it is.
+    let Some(text) = options.agents_md.as_deref().filter(|_| format != Format::CloudEvents) else {
+        return Ok(runs);
+    };
+    Ok(runs.into_iter().map(|run| ImportedRun { event: run.event.with_agents_md(text), ..run }).collect())
+}
+
+fn parse_runs(
+    format: Format,
+    content: &Content,
+    options: &ImportOptions,
+) -> Result<Vec<ImportedRun>, Rejection> {
     if let Content::Spans(spans) = content {
         return otel::build_runs(spans.clone(), options);
     }

@@ -152,7 +152,7 @@ fn the_same_file_gives_the_same_events_and_the_callers_workflow_wins() {
     let named = ImportOptions {
         workflow: Some(Workflow::new("bugs").unwrap()),
         outcome: Some(RunOutcome::Timeout),
-        task: None,
+        ..ImportOptions::default()
     };
     for path in ["swe-agent/ctf-warmup.traj", "tau2/results.composed.json", "atif/v1.0.composed.json"] {
         assert_eq!(import_fixture(path).unwrap(), import_fixture(path).unwrap());
@@ -218,6 +218,35 @@ fn a_run_has_the_task_of_the_file_or_else_of_the_caller() {
         let runs = import_file(document.to_string().as_bytes(), "", &ImportOptions::default()).unwrap();
         assert_eq!(runs[0].event.run.task, None, "a value that is no valid task is ignored");
     }
+}
+
+#[test]
+fn an_agents_md_of_the_caller_goes_with_runs_that_carry_none_and_changes_no_event_of_others() {
+    let options = ImportOptions { agents_md: Some("Run `make test`.".into()), ..ImportOptions::default() };
+    let carried = |run: &ImportedRun| parse_trajectory(run).agents_md;
+    let mut folders: Vec<String> =
+        ["atif", "chat", "claude-code", "codex", "swe-agent", "tau2"].map(list_fixtures).concat();
+    folders.retain(|path| !path.ends_with("README.md") && import_fixture(path).is_ok());
+    assert!(folders.len() > 10, "{folders:?}");
+    for path in &folders {
+        let (plain, given) =
+            (import_fixture(path).unwrap(), import_file(&read_fixture(path), path, &options));
+        for (plain, given) in plain.iter().zip(given.unwrap()) {
+            assert_eq!(carried(&given).as_deref(), Some("Run `make test`."), "{path}");
+            assert_ne!(
+                given.event.envelope.id, plain.event.envelope.id,
+                "{path}: other content, another event"
+            );
+            assert_eq!(given.event.run, plain.event.run, "{path}");
+            assert_eq!(parse_trajectory(&given).turns, parse_trajectory(plain).turns, "{path}");
+        }
+    }
+    let mut document: Value = serde_json::from_slice(&read_fixture("atif/v1.7.composed.json")).unwrap();
+    document["extra"]["agents_md"] = json!("Its own.");
+    let own = import_file(document.to_string().as_bytes(), "", &options).unwrap();
+    assert_eq!(carried(&own[0]).as_deref(), Some("Its own."));
+    let path = "cloudevents/batch.composed.json";
+    assert_eq!(import_file(&read_fixture(path), path, &options).unwrap(), import_fixture(path).unwrap());
 }
 
 #[test]

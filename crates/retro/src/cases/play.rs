@@ -371,7 +371,7 @@ fn build_trajectory(told: &CaseRun) -> Trajectory {
     let asked = told.message.iter().map(|message| turn(TurnSource::User, message.clone(), Vec::new()));
     let called =
         told.calls.iter().map(|call| turn(TurnSource::Agent, call.message.clone(), vec![to_call(call)]));
-    Trajectory { turns: asked.chain(called).collect() }
+    asked.chain(called).collect::<Vec<_>>().into()
 }
 
 fn to_call(call: &CaseCall) -> ToolCall {

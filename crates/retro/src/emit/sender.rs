@@ -41,12 +41,21 @@ pub(super) struct EmitSummary {
     pub(super) refused: Vec<String>,
 }
 
-/// Parses the content of a file into events, of which the arguments select some.
-pub(super) fn import_events(bytes: &[u8], file: &Path, args: &Emit) -> Result<Vec<RunEvent>, Rejection> {
-    let runs = retro_adapters::import_file(bytes, &file_name(file), &args.import.options())?;
+/// Parses the content of a file into events, of which the arguments select some. Fails if another file that the arguments
+/// name cannot be used.
+pub(super) fn import_events(
+    bytes: &[u8],
+    file: &Path,
+    args: &Emit,
+) -> anyhow::Result<Result<Vec<RunEvent>, Rejection>> {
+    let options = args.import.options().map_err(anyhow::Error::msg)?;
+    let runs = match retro_adapters::import_file(bytes, &file_name(file), &options) {
+        Ok(runs) => runs,
+        Err(rejection) => return Ok(Err(rejection)),
+    };
     let events = runs.into_iter().map(|run| run.event);
     let selected = events.skip(args.skip).take(args.limit.unwrap_or(usize::MAX));
-    Ok(if args.new_event_ids { selected.map(with_new_id).collect() } else { selected.collect() })
+    Ok(Ok(if args.new_event_ids { selected.map(with_new_id).collect() } else { selected.collect() }))
 }
 
 /// Returns the name of a file without its folder.

@@ -152,7 +152,7 @@ impl Watch<'_> {
     }
 
     /// Sends a finished file, unless it was sent. One that cannot be read is reported and skipped until it changes. The
-    /// inner result fails if the broker did not take it.
+    /// inner result fails if it cannot be sent now.
     async fn handle_file(&mut self, file: &FoundFile) -> anyhow::Result<anyhow::Result<()>> {
         if self.sent.contains_file(file) {
             self.files.mark_done(file);
@@ -174,8 +174,10 @@ impl Watch<'_> {
             return Ok(Ok(()));
         }
         let events = match import_events(&content, &self.folder.join(&file.name), self.args) {
-            Ok(events) => events,
-            Err(rejection) => {
+            Ok(Ok(events)) => events,
+            // The file of `--agents-md` may be back at the next try.
+            Err(problem) => return Ok(Err(problem)),
+            Ok(Err(rejection)) => {
                 output::print_notice(&format!("refused {}: {rejection}", file.name));
                 self.files.mark_done(file);
                 return Ok(Ok(()));

@@ -27,6 +27,9 @@ pub(super) struct RunOverview {
     /// Size of the trajectory in bytes; absent if the event has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     trajectory_bytes: Option<usize>,
+    /// Size of what the repository's `AGENTS.md` said, in bytes; absent if the run does not carry it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agents_md_bytes: Option<usize>,
     /// Steps of the workflow, in the order in which they begin.
     steps: Vec<StepOverview>,
     /// What will keep the run from being useful, and how to mend it.
@@ -68,12 +71,14 @@ impl RunOverview {
             outcome: event.run.outcome.as_str(),
             not_counted: event.run.not_counted_reason().map(NotCountedReason::describe),
             trajectory_bytes: document.map(|document| document.sorted_json().len()),
+            agents_md_bytes: None,
             steps: Vec::new(),
             notes: Vec::new(),
         };
         match trajectory {
             Some(mut trajectory) => {
                 Redactor::shared().redact_trajectory(&mut trajectory);
+                overview.agents_md_bytes = trajectory.agents_md.as_ref().map(String::len);
                 overview.steps = list_steps(&trajectory);
             }
             None if has_reference => {
@@ -126,9 +131,11 @@ impl RunOverview {
             }
             Some(bytes) => format!(", trajectory of {} KiB", bytes.div_ceil(1024)),
         };
+        let agents_md =
+            self.agents_md_bytes.map_or_else(String::new, |bytes| format!(", AGENTS.md of {bytes} bytes"));
         let counted = self.not_counted.map_or_else(String::new, |reason| format!(", not counted: {reason}"));
         text.push_str(&format!(
-            "  {place}run {} of {}: {}{counted}{body}\n",
+            "  {place}run {} of {}: {}{counted}{body}{agents_md}\n",
             self.run_id, self.workflow, self.outcome
         ));
         for step in &self.steps {

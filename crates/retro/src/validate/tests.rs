@@ -22,9 +22,9 @@ fn parse(text: &str) -> Value {
 }
 
 fn overview_of(text: &str) -> Value {
-    let import = ImportArgs { workflow: None, task: None, outcome: None };
+    let options = ImportOptions::default();
     let tenant = Tenant::default_tenant();
-    let read = read_runs(text.as_bytes(), Path::new("runs.json"), &import, &Config::default(), &tenant);
+    let read = read_runs(text.as_bytes(), Path::new("runs.json"), &options, &Config::default(), &tenant);
     let (_, runs) = read.unwrap();
     serde_json::to_value(runs).unwrap()
 }
@@ -55,6 +55,13 @@ fn the_example_is_understood_without_a_note() {
             "notes": [],
         }])
     );
+}
+
+#[test]
+fn an_agents_md_is_told_of() {
+    let mut event = parse(EXAMPLE);
+    event["data"]["trajectory"]["extra"] = json!({"agents_md": "Use make."});
+    assert_eq!(overview_of(&event.to_string())[0]["agents_md_bytes"], json!(9));
 }
 
 #[test]
@@ -101,8 +108,8 @@ fn a_refusal_names_the_file_the_run_and_the_field() {
     let mut wrong = parse(EXAMPLE);
     wrong["data"]["trajectory"]["steps"][1]["tool_calls"][0]["function_name"] = json!(7);
     std::fs::write(&file, format!("{}\n{wrong}\n", parse(EXAMPLE))).unwrap();
-    let import = ImportArgs { workflow: None, task: None, outcome: None };
-    let read = read_file(&file, &import, &Config::default(), &Tenant::default_tenant()).unwrap();
+    let read =
+        read_file(&file, &ImportOptions::default(), &Config::default(), &Tenant::default_tenant()).unwrap();
     let refused = read.refused.clone().unwrap();
     for part in ["line 2", "steps[1].tool_calls[0].function_name"] {
         assert!(refused.contains(part), "{part} is not in {refused}");
@@ -132,7 +139,8 @@ fn the_schema_accepts_what_the_server_accepts_and_refuses_what_it_refuses() {
         assert_eq!(problems, [""; 0], "{event}");
         assert!(is_accepted(&event), "{event}");
     }
-    let full = parse(GOLDEN[0]);
+    let mut full = parse(GOLDEN[0]);
+    full["data"]["trajectory"]["extra"] = json!({"agents_md": "Use make."});
     // Each field of the schema is missing, null and of every wrong type.
     let fields = [
         "/specversion",
@@ -159,6 +167,8 @@ fn the_schema_accepts_what_the_server_accepts_and_refuses_what_it_refuses() {
         "/data/memories/read",
         "/data/trajectory",
         "/data/trajectory/schema_version",
+        "/data/trajectory/extra",
+        "/data/trajectory/extra/agents_md",
         "/data/trajectory/steps",
         "/data/trajectory/steps/2",
         "/data/trajectory/steps/2/source",

@@ -130,7 +130,7 @@ async fn the_typescript_client_opens_a_memory_and_gives_up_in_time() {
         await new Promise((resolve) => server.once("listening", resolve));
         const silent = new Client({ url: `http://127.0.0.1:${server.address().port}`, timeoutMs: 300 });
         const late = await silent.context({ workflow: "deploy" });
-        const event = runCompleted("deploy", "4711", "success", { attempt: 2, task: "ship" });
+        const event = runCompleted("deploy", "4711", "success", { attempt: 2, task: "ship", trajectory: { steps: [] }, agentsMd: "Use make." });
         console.log(JSON.stringify({ context, memory, missing: missing ?? null, feedback, late, event }));
         process.exit(0);
     "#;
@@ -150,7 +150,8 @@ async fn the_typescript_client_opens_a_memory_and_gives_up_in_time() {
     assert!(reason.contains("within 300 ms"), "{reason}");
     assert_eq!(
         printed["event"]["data"],
-        json!({"workflow": "deploy", "run_id": "4711", "outcome": "success", "attempt": 2, "task": "ship"})
+        json!({"workflow": "deploy", "run_id": "4711", "outcome": "success", "attempt": 2, "task": "ship",
+            "trajectory": {"steps": [], "extra": {"agents_md": "Use make."}}})
     );
     assert_eq!(printed["event"]["id"], "deploy/4711/2");
     world.stop().await;
@@ -215,22 +216,26 @@ async fn the_python_client_reads_a_transcript_as_the_program_does() {
     let world = World::empty();
     let folder =
         std::path::PathBuf::from(project_path("crates/infrastructure/retro-adapters/fixtures/claude-code"));
+    let agents_md = world.write_file("AGENTS.md", "Use make.");
     let mut compared = 0;
     for entry in std::fs::read_dir(folder).expect("the fixtures") {
         let transcript = entry.expect("an entry").path();
-        let script = "import json, sys; sys.path.insert(0, sys.argv[1]); import retrospect; print(json.dumps(retrospect.read_claude_code(sys.argv[2])))";
+        let script = "import json, sys; sys.path.insert(0, sys.argv[1]); import retrospect; print(json.dumps(retrospect.read_claude_code(sys.argv[2], agents_md='Use make.')))";
         let mut python = Command::new("python3");
         python.args(["-c", script, &project_path("clients/python")]).arg(&transcript);
         let event = run_command(&mut python).await;
         assert_eq!(event.code, Some(0), "{event:?}");
         let composed = world.write_file("event.json", &event.out);
-        let validate = async |file: &str| world.run_json(&["validate", file]).await[0]["runs"][0].take();
+        let validate = async |file: &str| {
+            world.run_json(&["validate", file, "--agents-md", &agents_md]).await[0]["runs"][0].take()
+        };
         let (mut by_python, mut by_program) =
             (validate(&composed).await, validate(transcript.to_str().expect("UTF-8")).await);
         for overview in [&mut by_python, &mut by_program] {
             overview["trajectory_bytes"].take();
             overview["notes"].take();
         }
+        assert_eq!(by_python["agents_md_bytes"], 9, "{}", transcript.display());
         assert_eq!(by_python, by_program, "{}", transcript.display());
         compared += 1;
     }

@@ -1,6 +1,7 @@
 //! Tests the whole program from outside: the built binary, a real broker and real files.
 
 mod access_tokens;
+mod agents_md;
 mod agents_over_nats;
 mod bodies;
 mod bridge;
@@ -44,6 +45,7 @@ mod models;
 mod negative_controls;
 mod openapi;
 mod outcomes;
+mod paid_calls;
 mod pipelines;
 mod poison;
 mod policy;

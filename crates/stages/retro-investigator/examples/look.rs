@@ -13,7 +13,7 @@ use std::error::Error;
 use retro_core::finding::{Finding, InvestigationBrief, InvestigatorAnswer, check_answer};
 use retro_core::id::{RunId, Step};
 use retro_core::run::{RunFacts, RunKind, RunMemories, RunOutcome};
-use retro_core::trajectory::{ToolCall, Trajectory, Turn, TurnSource};
+use retro_core::trajectory::{ToolCall, Turn, TurnSource};
 use retro_investigator::heuristics::investigate_run;
 use serde_json::Value;
 
@@ -113,7 +113,7 @@ fn build_brief(run: &Value) -> Result<InvestigationBrief, Box<dyn Error>> {
     };
     Ok(InvestigationBrief {
         run,
-        trajectory: Trajectory { turns },
+        trajectory: turns.into(),
         memories: Vec::new(),
         earlier: Vec::new(),
         focus: None,

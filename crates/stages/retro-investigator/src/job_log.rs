@@ -37,7 +37,7 @@ static ACTION: LazyLock<Regex> = LazyLock::new(|| {
 /// Builds the trajectory of a run from the logs of its failed jobs, without secrets. Takes time linear in the
 /// length of the logs, so call it on a blocking thread.
 pub(crate) fn build_trajectory(jobs: &[JobLog]) -> Trajectory {
-    Trajectory { turns: jobs.iter().map(build_turn).collect() }
+    jobs.iter().map(build_turn).collect::<Vec<_>>().into()
 }
 
 fn build_turn(job: &JobLog) -> Turn {

@@ -13,6 +13,9 @@ use retro_core::workflow_brief::WorkflowBrief;
 use retro_model::CallJournal;
 use retro_store::{Claim, InvestigatorStore, JournalEntry, JournalStage, ModelCall, StoreError};
 
+use crate::agents_md::load_agents_md;
+use crate::brief::BodySources;
+
 /// Calls of models of one investigation, and the prompts of its pipeline.
 #[async_trait]
 pub trait InvestigationJournal: CallJournal {
@@ -28,6 +31,7 @@ pub trait InvestigationJournal: CallJournal {
 /// The journal of a claimed investigation, in the database.
 pub(crate) struct ClaimJournal {
     pub(crate) store: Arc<dyn InvestigatorStore>,
+    pub(crate) bodies: BodySources,
     pub(crate) claim: Claim,
 }
 
@@ -66,13 +70,18 @@ impl InvestigationJournal for ClaimJournal {
         }
         let limit = u32::try_from(CONTRAST_RUNS).unwrap_or(u32::MAX);
         let newest = self.store.list_newest_summaries(&self.claim, limit).await?;
+        let agents_md = load_agents_md(&*self.store, &self.bodies, &self.claim, &newest).await?;
         let claim = self.claim.clone();
         let brief = run_blocking(move || {
             let retrospective = &claim.retrospective;
             // A manual retrospective names its runs and has no window.
             let is_automatic = retrospective.manual_request.is_none();
             let window_runs = if is_automatic { retrospective.window_runs() } else { 0 };
-            WorkflowBrief::build(&retrospective.key.workflow, window_runs, &newest, &claim.memories)
+            let workflow = &retrospective.key.workflow;
+            WorkflowBrief {
+                agents_md,
+                ..WorkflowBrief::build(workflow, window_runs, &newest, &claim.memories)
+            }
         })
         .await;
         let body = serde_json::to_value(&brief).expect("a brief is plain data");

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod agents_md;
 mod brief;
 pub mod engine;
 pub mod heuristics;

@@ -15,7 +15,9 @@ pub(crate) fn summarize_run(
     memories: &[BriefMemory],
 ) -> CallSummary {
     let (calls, behaviour) = observe_calls(trajectory, memories);
-    CallSummary::from_calls(facts, calls.iter().map(|call| to_observed(call, trajectory)), behaviour)
+    let observed = calls.iter().map(|call| to_observed(call, trajectory));
+    let has_agents_md = trajectory.agents_md.is_some();
+    CallSummary { has_agents_md, ..CallSummary::from_calls(facts, observed, behaviour) }
 }
 
 fn to_observed<'a>(call: &JudgedCall<'a>, trajectory: &Trajectory) -> ObservedCall<'a> {
@@ -67,7 +69,7 @@ mod tests {
 
     fn summarize(turns: Vec<Turn>) -> CallSummary {
         let facts = serde_json::json!({ "run_id": "a", "outcome": "failure" });
-        summarize_run(&serde_json::from_value(facts).unwrap(), &Trajectory { turns }, &[])
+        summarize_run(&serde_json::from_value(facts).unwrap(), &turns.into(), &[])
     }
 
     #[test]

@@ -283,7 +283,8 @@ impl Worker {
         let answer = match journalled_answer(claim) {
             Some(answer) => answer,
             None => {
-                let journal = ClaimJournal { store: self.store.clone(), claim: claim.clone() };
+                let (store, bodies) = (self.store.clone(), self.bodies.clone());
+                let journal = ClaimJournal { store, bodies, claim: claim.clone() };
                 let (brief, last_error) = (brief.clone(), claim.last_error.clone());
                 let step_share_permille = claim.retrospective.policy.step_share_permille;
                 let journal = Arc::new(journal);

@@ -13,6 +13,7 @@ mod findings;
 mod gate;
 mod hostile;
 mod injection;
+mod model_cost;
 mod observations;
 mod real;
 mod relations;
@@ -44,6 +45,9 @@ pub enum Eval {
     /// Emits every real run to a fresh instance, and prints a random sample of the learned memories for
     /// review; can also count what the gate does to genuine lessons.
     Memories(real::memories::Options),
+    /// Measures calls, tokens, money and time of a retrospective over long runs with a language model, beside pasting the
+    /// runs whole; a script plays the model.
+    ModelCost(model_cost::Options),
     /// Runs one retrospective over failed runs with known causes, and prints its findings next to the causes.
     Report(real::comparison::Options),
     /// Measures which sentences an embedder considers similar, compared with human judgement; can also
@@ -73,6 +77,7 @@ pub fn run(root: &Path, eval: &Eval) -> Result<()> {
         Eval::Hostile(options) => hostile::run(root, options),
         Eval::Injection(options) => injection::run(options),
         Eval::Memories(options) => real::memories::run(root, options),
+        Eval::ModelCost(options) => model_cost::run(options),
         Eval::Report(options) => real::comparison::run(root, options),
         Eval::Paraphrases(options) => findings::paraphrases::run(options),
         Eval::Relations(options) => relations::run(options),

@@ -212,6 +212,10 @@ fn write_trajectory(out: &mut Document, trajectory: &TrajectoryView) {
         (Some(_), _) => out.line(&format!("{}, counted from 0.", text::format_count(total, "turn"))),
         (None, _) => out.line(&format!("No turn to show, of {total}.")),
     }
+    if let Some(agents_md) = &trajectory.agents_md {
+        out.line("AGENTS.md, as the run had it");
+        out.words(agents_md);
+    }
     for turn in &trajectory.turns {
         write_turn(out, turn);
     }

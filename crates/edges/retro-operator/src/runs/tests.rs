@@ -40,7 +40,7 @@ fn world_with_trajectory() -> (World, RunId) {
         reasoning: String::new(),
         calls: if nth == 3 { vec![call.clone()] } else { Vec::new() },
     };
-    let trajectory = Trajectory { turns: (0..4).map(turn).collect() };
+    let trajectory = Trajectory::from((0..4).map(turn).collect::<Vec<_>>());
     world.trajectories.push((key.clone(), run.clone(), trajectory));
     let memory = world.memory_about("unknown column");
     let row = world.runs.iter_mut().find(|row| row.facts.run_id == run && row.key == key).unwrap();
@@ -118,11 +118,14 @@ async fn hostile_words_of_a_run_stay_data_in_every_form() {
 async fn a_trajectory_is_shown_within_bounds() {
     let (mut world, run) = world_with_trajectory();
     world.trajectories[0].2.turns[1].message = "é".repeat(5000);
+    world.trajectories[0].2.agents_md = Some(format!("Use make. {}", "é".repeat(5000)));
     let some = view(&world, &run, RunPages { from_turn: 1, turns: 2 }).await;
     let shown: Vec<_> = some.trajectory.turns.iter().map(|turn| turn.turn).collect();
     assert_eq!((shown, some.trajectory.turns_total), (vec![1, 2], Some(4)));
     assert_eq!(some.trajectory.turns[0].message.chars().count(), 2001, "cut, with a mark");
-    assert!(some.render(120_u16).contains("Turns 1 to 2 of 4, counted from 0"));
+    assert_eq!(some.trajectory.agents_md.as_ref().unwrap().chars().count(), 2001);
+    let text = some.render(120_u16);
+    assert!(text.contains("Turns 1 to 2 of 4, counted from 0") && text.contains("Use make."), "{text}");
     let none = view(&world, &run, RunPages { from_turn: 9, turns: 1 }).await;
     assert!(none.render(120_u16).contains("No turn to show, of 4."));
 }

@@ -47,6 +47,9 @@ pub struct TrajectoryView {
     /// Number of turns of the trajectory; null if it cannot be shown.
     #[schema(required = true)]
     pub turns_total: Option<u64>,
+    /// What the repository's `AGENTS.md` said during the run, cut after 2000 characters; absent if the run carries none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agents_md: Option<String>,
     /// Turns in chronological order.
     pub turns: Vec<TurnView>,
 }
@@ -155,7 +158,13 @@ impl ReadTrajectory {
     pub(super) fn into_view(self, pages: RunPages, seen: &BTreeMap<u32, Vec<String>>) -> TrajectoryView {
         let Self { location, content } = self;
         match content {
-            Err(note) => TrajectoryView { location, note: Some(note), turns_total: None, turns: Vec::new() },
+            Err(note) => TrajectoryView {
+                location,
+                note: Some(note),
+                turns_total: None,
+                agents_md: None,
+                turns: Vec::new(),
+            },
             Ok(trajectory) => {
                 let turns = (0..).zip(&trajectory.turns).skip(pages.from_turn as usize);
                 let turns = turns.take(pages.turns.min(RUN_TURNS_MAX) as usize);
@@ -163,6 +172,7 @@ impl ReadTrajectory {
                     location,
                     note: None,
                     turns_total: Some(trajectory.turns.len() as u64),
+                    agents_md: trajectory.agents_md.as_deref().map(cut),
                     turns: turns.map(|(nth, turn)| turn_view(nth, turn, seen)).collect(),
                 }
             }

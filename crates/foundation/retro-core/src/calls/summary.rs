@@ -90,6 +90,9 @@ pub struct CallSummary {
     /// They come on top of [`SUMMARY_BYTES_MAX`], with about 2 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_quotes: Option<SavedQuotes>,
+    /// `true` if the body of the run says what the repository's `AGENTS.md` said. The text itself goes with the body.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub has_agents_md: bool,
     /// Calls in the order of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<SummarizedCall>,
@@ -216,6 +219,16 @@ pub struct StoredSummary {
     pub content: SummaryContent,
 }
 
+impl StoredSummary {
+    /// Returns the summary; `None` if the body of the run could not be read.
+    pub const fn summary(&self) -> Option<&CallSummary> {
+        match &self.content {
+            SummaryContent::Summary(summary) => Some(summary),
+            SummaryContent::Unreadable(_) => None,
+        }
+    }
+}
+
 /// Call of a run, as it enters a summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedCall<'a> {
@@ -311,6 +324,7 @@ impl CallSummary {
             kept_calls: sorted(kept_calls),
             trials,
             saved_quotes: None,
+            has_agents_md: false,
             calls: Vec::new(),
             omitted_calls: 0,
             uncounted_calls: 0,

@@ -2,6 +2,10 @@ use serde_json::json;
 
 use super::*;
 use crate::audience::RepoVisibility;
+use crate::calls::SummaryContent;
+use crate::id::{Tenant, WorkflowKey};
+use crate::policy::Policy;
+use crate::retrospective::{Retrospective, WorkflowState};
 
 /// Returns the summary of a run that got past an error by passing `region`.
 fn summary(ordinal: u64, repo: Option<&str>, error: &str) -> StoredSummary {
@@ -79,4 +83,67 @@ fn its_size_is_bounded_however_many_runs_there_are() {
     assert_eq!((part.operations.len(), part.failures.len()), (OPERATIONS_MAX, FAILURES_MAX));
     let bytes = serde_json::to_vec(&brief).unwrap().len();
     assert!(bytes < 1024 * 1024, "{bytes}");
+}
+
+/// Returns the retrospective over a window of 10 runs.
+fn retrospective() -> Retrospective {
+    let mut state = WorkflowState { counted: 10, ..WorkflowState::default() };
+    let key = WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("w").unwrap() };
+    let opened = state.open_if_due(&key, &Policy::default(), "2026-01-01T00:00:00Z".parse().unwrap(), 0);
+    opened.unwrap().retrospective
+}
+
+fn carrying(ordinal: u64, repo: Option<&str>) -> StoredSummary {
+    let mut stored = summary(ordinal, repo, "no region");
+    let SummaryContent::Summary(content) = &mut stored.content else { panic!() };
+    content.has_agents_md = true;
+    stored
+}
+
+#[test]
+fn the_agents_md_of_a_repository_comes_from_its_newest_runs_of_the_window() {
+    let mut summaries: Vec<_> = (1..=5).map(|ordinal| carrying(ordinal, Some("a/one"))).collect();
+    summaries.push(summary(6, Some("a/one"), "it carries none"));
+    summaries.push(carrying(7, Some("b/two")));
+    summaries.push(carrying(8, None));
+    summaries.push(carrying(11, Some("a/one")));
+    let retrospective = retrospective();
+    assert_eq!((retrospective.first, retrospective.last), (1, 10));
+    let chosen = choose_agents_md_runs(&summaries, &retrospective);
+    let chosen: Vec<(Option<&str>, Vec<u64>)> = chosen
+        .iter()
+        .map(|(repo, runs)| (repo.as_ref().map(|repo| repo.as_str()), runs.iter().map(|one| one.1).collect()))
+        .collect();
+    assert_eq!(
+        chosen,
+        [(None, vec![8]), (Some("a/one"), vec![5, 4, 3]), (Some("b/two"), vec![7])],
+        "run 11 is of the next window"
+    );
+    let many: Vec<_> = (1..=10).map(|one| carrying(one, Some(&format!("a/r{one}")))).collect();
+    assert_eq!(choose_agents_md_runs(&many, &retrospective).len(), 10);
+}
+
+#[test]
+fn a_repository_without_an_agents_md_is_told_no_other_one() {
+    let run = RunId::new("r1").unwrap();
+    let of = |repo: Option<&str>| {
+        BriefedAgentsMd::new(repo.map(|repo| Repository::new(repo).unwrap()), run.clone(), "words")
+    };
+    let brief = WorkflowBrief { agents_md: vec![of(None), of(Some("a/one"))], ..build(1, &[]) };
+    let told = |repo: Option<&RunRepository>| brief.agents_md_of(repo).map(|one| one.repository.clone());
+    assert_eq!(told(None), Some(None));
+    assert_eq!(told(Some(&repository("a/one"))), Some(Some(Repository::new("a/one").unwrap())));
+    assert_eq!(told(Some(&repository("b/two"))), None, "not that of runs whose repository is not known");
+}
+
+#[test]
+fn a_long_agents_md_is_cut_at_the_end_of_a_line_and_never_within_a_character() {
+    let run = RunId::new("r1").unwrap();
+    let of = |text: &str| BriefedAgentsMd::new(None, run.clone(), text);
+    let short = of("Use make.");
+    assert!(!short.is_cut() && short.text == "Use make.");
+    let lines = of(&"Use make.\n".repeat(2000));
+    assert_eq!((lines.is_cut(), lines.text.len(), lines.bytes), (true, 8190, 20_000));
+    let one_line = of(&"é".repeat(20_000));
+    assert_eq!((one_line.is_cut(), one_line.text.len(), one_line.bytes), (true, 8192, 40_000));
 }

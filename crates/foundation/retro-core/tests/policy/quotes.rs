@@ -9,7 +9,7 @@ use retro_core::id::{MemoryId, Step, derive_uuid};
 use retro_core::memory::{Lesson, Memory};
 use retro_core::recall::{FENCE_BEGIN, FENCE_END, MemoryContent};
 use retro_core::run::{RunFacts, RunKind, RunMemories, RunOutcome, SelfFeedback};
-use retro_core::trajectory::{QuotePlace, ToolCall, Trajectory, Turn, TurnSource};
+use retro_core::trajectory::{QuotePlace, ToolCall, Turn, TurnSource};
 use retro_core::weight::Weight;
 
 use crate::world::{World, finding, in_step, run};
@@ -71,7 +71,7 @@ fn brief() -> InvestigationBrief {
     };
     InvestigationBrief {
         run,
-        trajectory: Trajectory { turns: vec![turn("main"), turn("review")] },
+        trajectory: vec![turn("main"), turn("review")].into(),
         memories: vec![brief_memory("shown", true), brief_memory("known", false)],
         earlier: Vec::new(),
         focus: None,

@@ -9,7 +9,7 @@ use retro_core::learn::{
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::run::RunFacts;
 use retro_core::similarity::NgramEmbedder;
-use retro_core::trajectory::{QuotePlace, ToolCall, Trajectory, Turn, TurnSource};
+use retro_core::trajectory::{QuotePlace, ToolCall, Turn, TurnSource};
 
 use crate::world::{InvestigatedRun, World, decide, investigate, key, run};
 
@@ -165,8 +165,7 @@ fn a_quote_is_looked_for_in_what_the_agent_got_to_read_in_the_step() {
     let look = |turns: Vec<Turn>| {
         let facts: RunFacts =
             serde_json::from_value(serde_json::json!({"run_id": "saver", "outcome": "failure"})).unwrap();
-        let found =
-            SavedQuotes::check(&facts, &Trajectory { turns }, &[world.memories[&id].clone()]).unwrap();
+        let found = SavedQuotes::check(&facts, &turns.into(), &[world.memories[&id].clone()]).unwrap();
         found.checks[0].place
     };
     let said = turn("main", TurnSource::Agent, ERROR, None);
@@ -179,5 +178,5 @@ fn a_quote_is_looked_for_in_what_the_agent_got_to_read_in_the_step() {
     let facts: RunFacts =
         serde_json::from_value(serde_json::json!({"run_id": "another", "outcome": "failure"})).unwrap();
     let turns = vec![answered];
-    assert_eq!(SavedQuotes::check(&facts, &Trajectory { turns }, &[world.memories[&id].clone()]), None);
+    assert_eq!(SavedQuotes::check(&facts, &turns.into(), &[world.memories[&id].clone()]), None);
 }

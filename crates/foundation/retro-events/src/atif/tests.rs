@@ -129,3 +129,32 @@ fn times_with_an_offset_are_read_and_others_are_no_error() {
         assert_eq!(turns(&json!([entry]))[0].at, at, "{timestamp}");
     }
 }
+
+#[test]
+fn what_agents_md_said_is_read_from_the_documents_extra_within_bounds() {
+    let read = |extra: Value| {
+        let subagent =
+            json!({"schema_version": "ATIF-v1.7", "steps": [], "extra": {"agents_md": "of a subagent"}});
+        let steps = json!([{"source": "user", "message": "hi"}]);
+        let document = json!({
+            "schema_version": "ATIF-v1.7", "steps": steps, "extra": extra, "subagent_trajectories": [subagent]
+        });
+        read_value(&document, "data.trajectory")
+    };
+    for (extra, expected) in [
+        (json!({"agents_md": "Run `make test`.", "more": 1}), Some("Run `make test`.")),
+        (json!({"agents_md": " \n"}), None),
+        (json!({"agents_md": null}), None),
+        (json!({"other": "words"}), None),
+        (json!("anything"), None),
+        (json!(null), None),
+    ] {
+        assert_eq!(read(extra.clone()).unwrap().agents_md.as_deref(), expected, "{extra}");
+    }
+    let longest = "x".repeat(AGENTS_MD_BYTES_MAX);
+    assert!(read(json!({"agents_md": longest})).is_ok());
+    for wrong in [json!(7), json!(["a"]), json!(format!("{longest}x"))] {
+        let rejection = read(json!({"agents_md": wrong})).unwrap_err();
+        assert_eq!(rejection.path.as_deref(), Some("data.trajectory.extra.agents_md"), "{rejection}");
+    }
+}

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::event_data::{TYPE, data_object, parse_workflow};
 use super::facts::{check_times, parse_facts};
+use crate::atif::AGENTS_MD;
 use crate::envelope::Envelope;
 use retro_core::json::{JsonDocument, JsonNode};
 
@@ -70,6 +71,24 @@ impl RunEvent {
         let body = self.trajectory().map(|trajectory| ("trajectory", trajectory.to_value()));
         let run = RunFacts { attempt, ..self.run };
         Self::with_body(&self.envelope.source, self.workflow, run, body)
+    }
+
+    /// Returns the event of the same run whose trajectory carries what the repository's `AGENTS.md` says, unless it carries
+    /// one already or the event has no trajectory. It has an id of its own, because its content differs.
+    pub fn with_agents_md(self, text: &str) -> Self {
+        let trajectory = self.trajectory().map(|trajectory| trajectory.to_value());
+        let Some(Value::Object(mut trajectory)) = trajectory else { return self };
+        let extra = trajectory.entry("extra").or_insert(Value::Null);
+        if extra.is_null() {
+            *extra = json!({});
+        }
+        let Some(members) = extra.as_object_mut() else { return self };
+        if !members.get(AGENTS_MD).is_none_or(Value::is_null) {
+            return self;
+        }
+        members.insert(AGENTS_MD.to_owned(), text.into());
+        let body = Some(("trajectory", Value::Object(trajectory)));
+        Self::with_body(&self.envelope.source, self.workflow, self.run, body)
     }
 
     /// Wraps an existing event to be sent unchanged, because rewriting its data could give it other content under

@@ -97,6 +97,7 @@ macro_rules! conformance {
             workflow_brief {
                 a_brief_is_journalled_once_and_found_by_every_later_investigation
                 the_newest_summaries_are_those_of_the_claimed_workflow
+                a_run_of_the_claimed_workflow_is_found_by_its_ordinal_with_its_body
             }
             pipelines {
                 a_version_is_stored_with_the_first_retrospective_under_it

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::Database;
 use super::investigate::{assert_fenced, make_investigation_due};
 use super::scenario::{LONG_S, Scenario, empty_result};
-use crate::{JournalEntry, JournalStage, SummaryWrite};
+use crate::{JournalEntry, JournalStage, StoredBody, SummaryWrite};
 
 fn entry(text: &str) -> JournalEntry {
     JournalEntry { stage: JournalStage::Briefed, body: json!({ "parts": [text] }) }
@@ -59,4 +59,33 @@ pub async fn the_newest_summaries_are_those_of_the_claimed_workflow(database: &D
     assert_eq!(listed.iter().map(|one| one.run.clone()).collect::<Vec<_>>(), expected);
     let newest = database.two.list_newest_summaries(&claim, 1).await.expect("listing");
     assert_eq!(newest, listed[..1]);
+}
+
+/// Checks that an ordinal names a run of the claimed workflow of the claimed tenant alone.
+pub async fn a_run_of_the_claimed_workflow_is_found_by_its_ordinal_with_its_body(database: &Database) {
+    let own = Scenario::new(&*database.one, "t", "w");
+    let other = Scenario::new(&*database.one, "u", "w");
+    make_investigation_due(&own).await;
+    let claim = own.claim_next(LONG_S).await;
+    make_investigation_due(&other).await;
+    let foreign = other.claim_next(LONG_S).await;
+    let (first, last) = (claim.retrospective.first, claim.retrospective.last);
+    let mut found = Vec::new();
+    for ordinal in first..=last {
+        let (run, body) =
+            database.two.find_run_at(&claim, ordinal).await.expect("loading").expect("it is there");
+        let foreign =
+            database.two.find_run_at(&foreign, ordinal).await.expect("loading").expect("it is there");
+        let bodies = [body, foreign.1].map(|body| match body {
+            StoredBody::Inline(bytes) => String::from_utf8(bytes).expect("text"),
+            other => panic!("{other:?}"),
+        });
+        assert!(bodies[0].contains(&format!("{}/{}", own.key, run.run_id)), "{bodies:?}");
+        assert!(bodies[1].contains(&format!("{}/", other.key)), "{bodies:?}");
+        found.push(run.run_id);
+    }
+    found.dedup();
+    assert_eq!(found.len() as u64, last + 1 - first, "{found:?}");
+    let beyond = database.one.find_run_at(&claim, last + 1).await.expect("loading");
+    assert!(beyond.is_none(), "no run has this ordinal");
 }

@@ -126,6 +126,17 @@ pub(crate) async fn load_run_at(
     retrospective: &Retrospective,
     ordinal: Ordinal,
 ) -> Result<(RunFacts, StoredBody)> {
+    let found = find_run_at(connection, retrospective, ordinal).await?;
+    let place = at("run_facts.facts", format!("{}, ordinal {ordinal}", retrospective.key));
+    found.ok_or_else(|| place.damaged_error("the run has no facts"))
+}
+
+/// Finds a run as [`load_run_at`] loads it. Returns `None` if its facts are missing.
+pub(crate) async fn find_run_at(
+    connection: &mut Connection,
+    retrospective: &Retrospective,
+    ordinal: Ordinal,
+) -> Result<Option<(RunFacts, StoredBody)>> {
     const LOAD: &str = "
         SELECT run_facts.facts, run_facts.body, run_bodies.trajectory FROM runs
         JOIN run_facts USING (tenant, workflow, number)
@@ -140,8 +151,8 @@ pub(crate) async fn load_run_at(
         .fetch_optional(connection)
         .await
         .on_table("run_facts")?;
-    let (facts, body, stored) = row.ok_or_else(|| place.damaged_error("the run has no facts"))?;
-    Ok((place.parse_json(&facts)?, stored_body(&body, stored.as_deref())))
+    let Some((facts, body, stored)) = row else { return Ok(None) };
+    Ok(Some((place.parse_json(&facts)?, stored_body(&body, stored.as_deref()))))
 }
 
 /// Lists the ordinals of a retrospective's window in ascending order. Fails if an ordinal is missing.

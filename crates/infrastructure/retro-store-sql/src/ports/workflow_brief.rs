@@ -2,11 +2,13 @@
 
 use async_trait::async_trait;
 use retro_core::calls::StoredSummary;
-use retro_store::{Claim, Result, WorkflowBriefStore};
+use retro_core::id::Ordinal;
+use retro_core::run::RunFacts;
+use retro_store::{Claim, Result, StoredBody, WorkflowBriefStore};
 use serde_json::Value;
 
 use super::dialect::{OnTable, Store};
-use super::summaries;
+use super::{run, summaries};
 use crate::at;
 
 #[async_trait]
@@ -23,6 +25,10 @@ impl WorkflowBriefStore for Store {
             .await
             .on_table("journal")?;
         stored.map(|text| at("journal.body", format!("{id}, briefed")).parse_json(&text)).transpose()
+    }
+
+    async fn find_run_at(&self, claim: &Claim, ordinal: Ordinal) -> Result<Option<(RunFacts, StoredBody)>> {
+        run::find_run_at(&mut *self.begin_snapshot().await?, &claim.retrospective, ordinal).await
     }
 
     async fn list_newest_summaries(&self, claim: &Claim, limit: u32) -> Result<Vec<StoredSummary>> {

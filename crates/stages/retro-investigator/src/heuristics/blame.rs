@@ -222,7 +222,7 @@ mod tests {
     }
 
     fn blamed(turns: Vec<Turn>) -> Option<(u32, BlameSign)> {
-        let trajectory = Trajectory { turns };
+        let trajectory = Trajectory::from(turns);
         find_blame(&trajectory, &calls_by_step(&trajectory)).map(|blame| (blame.turn, blame.sign))
     }
 
@@ -238,7 +238,7 @@ mod tests {
     }
 
     fn guess_of(turns: Vec<Turn>) -> Option<(String, String)> {
-        let trajectory = Trajectory { turns };
+        let trajectory = Trajectory::from(turns);
         let steps = calls_by_step(&trajectory);
         let fault = build_fault(find_blame(&trajectory, &steps)?, &trajectory, &steps)?;
         Some((fault.step.to_string(), fault.quote.text))

@@ -139,9 +139,7 @@ mod tests {
                 failed: None,
             }],
         };
-        Trajectory {
-            turns: vec![turn("get_policies", RULES), turn("process_exchange", r#"{"status":"exchanged"}"#)],
-        }
+        vec![turn("get_policies", RULES), turn("process_exchange", r#"{"status":"exchanged"}"#)].into()
     }
 
     fn rule(statement: &str) -> DocumentedRule {

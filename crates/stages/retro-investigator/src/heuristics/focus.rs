@@ -115,7 +115,7 @@ fn shared_words<'w, 't>(
 #[cfg(test)]
 mod tests {
     use retro_core::id::Step;
-    use retro_core::trajectory::{ToolCall, Trajectory, Turn, TurnSource};
+    use retro_core::trajectory::{ToolCall, Turn, TurnSource};
 
     use super::super::investigate_run;
     use super::*;
@@ -138,7 +138,7 @@ mod tests {
         };
         InvestigationBrief {
             run: serde_json::from_value(serde_json::json!({"run_id": "r", "outcome": "failure"})).unwrap(),
-            trajectory: Trajectory { turns: answers.iter().map(turn).collect() },
+            trajectory: answers.iter().map(turn).collect::<Vec<_>>().into(),
             memories: Vec::new(),
             earlier: Vec::new(),
             focus: Some(retro_core::finding::FocusQuestion {

@@ -273,7 +273,7 @@ mod tests {
                 failed: None,
             }],
         };
-        Trajectory { turns: calls.iter().map(turn).collect() }
+        calls.iter().map(turn).collect::<Vec<_>>().into()
     }
 
     /// A search that finds nothing, which is no failure to the heuristics, and then finds something.

@@ -17,7 +17,7 @@ use retro_core::finding::{
 };
 use retro_core::id::{MemoryId, RunId, Step};
 use retro_core::run::{RunFacts, RunKind, RunMemories, RunOutcome, SelfFeedback};
-use retro_core::trajectory::{ToolCall, Trajectory, Turn, TurnSource};
+use retro_core::trajectory::{ToolCall, Turn, TurnSource};
 use retro_core::weight::Weight;
 
 use super::investigate_run;
@@ -44,7 +44,7 @@ fn turn(call: ToolCall) -> Turn {
 
 /// Builds a run with one call per turn.
 fn run(calls: &[Told<'_>]) -> InvestigationBrief {
-    let turns = calls.iter().map(|spec| turn(call(*spec))).collect();
+    let turns: Vec<_> = calls.iter().map(|spec| turn(call(*spec))).collect();
     let run = RunFacts {
         run_id: RunId::new("r1").unwrap(),
         attempt: 1,
@@ -67,7 +67,7 @@ fn run(calls: &[Told<'_>]) -> InvestigationBrief {
     };
     InvestigationBrief {
         run,
-        trajectory: Trajectory { turns },
+        trajectory: turns.into(),
         memories: Vec::new(),
         earlier: Vec::new(),
         focus: None,

@@ -11,7 +11,7 @@ use retro_core::id::{Step, Workflow};
 use retro_core::model_use::{
     BudgetBound, FailureKind, ModelBudget, ModelSpending, Spending, SpendingLimit, TokenUsage,
 };
-use retro_core::trajectory::{ToolCall, Trajectory, Turn, TurnSource};
+use retro_core::trajectory::{ToolCall, Turn, TurnSource};
 use retro_core::workflow_brief::WorkflowBrief;
 use retro_model::{
     CallJournal, ChatMessage, ModelError, ModelRequest, ModelResponse, ScriptedModel, StopReason, ToolUse,
@@ -45,7 +45,7 @@ pub(super) fn brief_of(turns: Vec<Turn>, question: Option<&str>) -> Investigatio
     let focus = question.map(|one| FocusQuestion { question: one.to_owned(), earlier: Vec::new() });
     InvestigationBrief {
         run: serde_json::from_value(json!({"run_id": "r", "outcome": "failure"})).unwrap(),
-        trajectory: Trajectory { turns },
+        trajectory: turns.into(),
         memories: Vec::new(),
         earlier: Vec::new(),
         focus,

@@ -17,6 +17,7 @@ mod client;
 mod frame;
 mod github;
 mod judge;
+mod obeying;
 mod outcomes;
 mod places;
 mod run_cases;
@@ -25,6 +26,7 @@ mod run_outcomes;
 mod run_tables;
 mod scripted_run;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,6 +39,7 @@ use crate::decisions::eval_data::EvalData;
 use crate::instance::{Instance, find_release_binary};
 use cases::Case;
 use client::ProgramClient;
+use obeying::{ObeyRecord, ObeyingModel, print_reviews, print_runs};
 use outcomes::{TextOutcome, print_outcomes};
 use run_cases::{RunCase, load_run_cases};
 use run_client::{RUN_VARIABLES, RunClient};
@@ -67,6 +70,10 @@ pub struct Options {
     /// Files with attacks, one JSON object per line, whose runs are sent as well.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     attacks: Vec<PathBuf>,
+    /// Lets a language model read the runs and the reviews, too: a script that obeys every instruction it reads. Prints by class
+    /// of attack what it was shown, what it obeyed, and what came of it.
+    #[arg(long)]
+    obeying_model: bool,
     /// Prints the outcome of every text and case as one JSON document instead of as tables.
     #[arg(long)]
     json: bool,
@@ -90,21 +97,28 @@ pub(super) fn run(root: &Path, options: &Options) -> Result<()> {
     let (mut reviews, mut runs) = (None, None);
     if options.only != Some(HostilePart::Runs) {
         let cases = cases::load_cases(&options.data, options.most)?;
-        reviews = Some(runtime.block_on(post_reviews(root, &binary, cases))?);
+        reviews = Some(runtime.block_on(post_reviews(root, &binary, cases, options.obeying_model))?);
     }
     if options.only != Some(HostilePart::Reviews) {
         let cases = load_run_cases(&options.data, options.most, &options.attacks)?;
-        runs = Some(runtime.block_on(send_runs(root, &binary, cases))?);
+        runs = Some(runtime.block_on(send_runs(root, &binary, cases, options.obeying_model))?);
     }
+    let (reviews, obeyed_reviews) = reviews.unzip();
+    let (runs, obeyed_runs) = runs.unzip();
+    let (obeyed_reviews, obeyed_runs) = (obeyed_reviews.flatten(), obeyed_runs.flatten());
     if options.json {
-        let document = serde_json::json!({"reviews": &reviews, "runs": &runs});
+        let document = serde_json::json!({
+            "reviews": &reviews, "runs": &runs, "obeyed_reviews": &obeyed_reviews, "obeyed_runs": &obeyed_runs,
+        });
         println!("{}", serde_json::to_string_pretty(&document)?);
     } else {
         if let Some(outcomes) = &reviews {
             print_outcomes(outcomes);
+            obeyed_reviews.iter().for_each(|records| print_reviews(outcomes, records));
         }
         if let Some(outcomes) = &runs {
             print_run_outcomes(outcomes);
+            obeyed_runs.iter().for_each(|records| print_runs(outcomes, records));
         }
     }
     let unfit: Vec<_> = reviews.iter().flatten().flat_map(|fate| &fate.unfit).collect();
@@ -116,10 +130,29 @@ pub(super) fn run(root: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// What a model was shown and did, by workflow or repository; `None` if none took part.
+type Obeyed = Option<BTreeMap<String, ObeyRecord>>;
+
+/// Returns the name of the workflow of a case.
+fn name_workflow(nth: usize) -> String {
+    format!("hostile-{nth:05}")
+}
+
 /// Sends the runs of all cases to a fresh instance with the default policy, and judges what agents get.
-async fn send_runs(root: &Path, binary: &Path, cases: Vec<RunCase>) -> Result<Vec<RunOutcome>> {
+async fn send_runs(
+    root: &Path,
+    binary: &Path,
+    cases: Vec<RunCase>,
+    obeying: bool,
+) -> Result<(Vec<RunOutcome>, Obeyed)> {
     let folder = root.join(".demo").join("hostile-runs");
-    let retro = Instance::start(binary, &folder, &root.join("pipelines"), &RUN_VARIABLES).await?;
+    let model = match obeying {
+        true => Some(ObeyingModel::start_for_runs(&cases, name_workflow).await?),
+        false => None,
+    };
+    let mut variables = RUN_VARIABLES.to_vec();
+    variables.extend(model.iter().flat_map(ObeyingModel::variables));
+    let retro = Instance::start(binary, &folder, &root.join("pipelines"), &variables).await?;
     let way = Arc::new(RunClient::connect_to(&retro)?);
     let all = cases.len();
     eprintln!("sending the runs of {all} cases, one workflow each, to {}", retro.http_url());
@@ -142,12 +175,13 @@ async fn send_runs(root: &Path, binary: &Path, cases: Vec<RunCase>) -> Result<Ve
     retro.stop().await?;
     // Cases finish in any order; sorting makes the output deterministic.
     outcomes.sort_by_key(|(nth, _)| *nth);
-    Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
+    let outcomes = outcomes.into_iter().map(|(_, outcome)| outcome).collect();
+    Ok((outcomes, model.map(|model| model.records())))
 }
 
 /// Carries out one case. An error concerns only this case, so that the others are still judged.
 async fn carry_out_case(way: &RunClient, nth: usize, case: &RunCase) -> RunOutcome {
-    let workflow = format!("hostile-{nth:05}");
+    let workflow = name_workflow(nth);
     let collected = match case.to_events(&workflow) {
         Ok(events) => way.collect_texts(&workflow, &events).await,
         Err(error) => Err(error),
@@ -158,12 +192,23 @@ async fn carry_out_case(way: &RunClient, nth: usize, case: &RunCase) -> RunOutco
     }
 }
 
-async fn post_reviews(root: &Path, binary: &Path, cases: Vec<Case>) -> Result<Vec<TextOutcome>> {
+async fn post_reviews(
+    root: &Path,
+    binary: &Path,
+    cases: Vec<Case>,
+    obeying: bool,
+) -> Result<(Vec<TextOutcome>, Obeyed)> {
     let folder = root.join(".demo").join("hostile");
     let pipelines = folder.with_file_name("hostile-pipelines");
     std::fs::create_dir_all(pipelines.join("retrospective"))?;
     std::fs::write(pipelines.join("retrospective/pipeline.toml"), POLICY)?;
-    let retro = Instance::start(binary, &folder, &pipelines, &github::BRIDGE_VARIABLES).await?;
+    let model = match obeying {
+        true => Some(ObeyingModel::start_for_reviews(&cases).await?),
+        false => None,
+    };
+    let mut variables = github::BRIDGE_VARIABLES.to_vec();
+    variables.extend(model.iter().flat_map(ObeyingModel::variables));
+    let retro = Instance::start(binary, &folder, &pipelines, &variables).await?;
     let way = ProgramClient::connect_to(&retro)?;
     eprintln!("posting {} signed comments, each on two pull requests, to {}", cases.len(), way.bridge_url());
     for number in 1..=github::PULL_REQUESTS {
@@ -180,5 +225,5 @@ async fn post_reviews(root: &Path, binary: &Path, cases: Vec<Case>) -> Result<Ve
     eprintln!("a person promoted {promoted} held rules");
     way.request_shown_rules(&mut fates, |fate| &mut fate.shown_when_promoted).await?;
     retro.stop().await?;
-    Ok(fates)
+    Ok((fates, model.map(|model| model.records())))
 }

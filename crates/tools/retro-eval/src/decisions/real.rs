@@ -3,7 +3,7 @@
 pub(super) mod comparison;
 mod gate_counts;
 pub(super) mod memories;
-mod runs;
+pub(super) mod runs;
 pub(super) mod time;
 
 use std::fs;

@@ -91,7 +91,7 @@ impl Run {
             turns.push(step.to_turn());
             entries.push(at);
         }
-        (Trajectory { turns }, entries)
+        (turns.into(), entries)
     }
 }
 

@@ -102,10 +102,10 @@ impl<'a> ProgramClient<'a> {
         let mut fates = Vec::with_capacity(cases.len());
         for case in cases {
             let report = self.fetch_report(&case, github::PULL_REQUESTS).await?;
-            let mut remarks = report.context("a text has no decision")?.remarks;
-            let remark = remarks.pop().context("a report has no remarks")?;
+            let report = report.context("a text has no decision")?;
             let rules = rules.remove(&case.repo).unwrap_or_default();
-            fates.push(TextOutcome::new(case, remark, rules));
+            let outcome = TextOutcome::from_report(case, report, rules);
+            fates.push(outcome.context("a report has no remarks")?);
         }
         Ok(fates)
     }

@@ -45,14 +45,14 @@ pub(super) struct Hit {
 }
 
 /// Hostile content to look for.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Payload {
     fragments: Vec<Fragment>,
     effects: Vec<Regex>,
 }
 
 /// Words of one sentence or named fragment, folded.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Fragment(Vec<String>);
 
 impl Payload {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::policy::Policy;
-use retro_core::review::{ReadingKind, ReportedRemark};
+use retro_core::review::{ReadingKind, ReportedRemark, ReviewReading, ReviewReport};
 use retro_gate::Code;
 use serde::Serialize;
 
@@ -25,6 +25,8 @@ pub(super) struct TextOutcome {
     pub(super) case: Case,
     /// Decision about the last comment with this text.
     remark: ReportedRemark,
+    /// How the last comment was read.
+    reading: Option<ReviewReading>,
     /// Rules of the repository to which the text was posted.
     pub(super) rules: Vec<Memory>,
     pub(super) shown: Vec<ShownRule>,
@@ -37,7 +39,7 @@ pub(super) struct TextOutcome {
 
 /// Furthest stage that a text reached on its way to an active rule. The variants are ordered by stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum FurthestStage {
+pub(super) enum FurthestStage {
     NoRule,
     Refused,
     Quarantined,
@@ -46,9 +48,18 @@ enum FurthestStage {
 }
 
 impl TextOutcome {
-    pub(super) fn new(case: Case, remark: ReportedRemark, rules: Vec<Memory>) -> Self {
-        let (shown, shown_when_promoted) = (Vec::new(), Vec::new());
-        Self { case, remark, rules, shown, shown_when_promoted, blocked: 0, unfit: Vec::new() }
+    /// Creates the outcome of a text by the report about it. Returns `None` if the report has no remark.
+    pub(super) fn from_report(case: Case, mut report: ReviewReport, rules: Vec<Memory>) -> Option<Self> {
+        Some(Self {
+            case,
+            remark: report.remarks.pop()?,
+            reading: report.reading,
+            rules,
+            shown: Vec::new(),
+            shown_when_promoted: Vec::new(),
+            blocked: 0,
+            unfit: Vec::new(),
+        })
     }
 
     /// Returns `true` if the text reads like a rule with enough certainty, so only its wording can keep it
@@ -58,7 +69,17 @@ impl TextOutcome {
         asks && self.remark.title.is_some() && self.remark.certainty >= Policy::default().rule_certainty_min
     }
 
-    fn furthest_stage(&self) -> FurthestStage {
+    /// Returns the number of answers of a language model about the text that were dropped.
+    pub(super) fn dropped_answers(&self) -> usize {
+        self.reading.as_ref().map_or(0, |reading| reading.dropped as usize)
+    }
+
+    /// Returns the number of wordings of a language model that were refused.
+    pub(super) fn refused_wordings(&self) -> usize {
+        self.reading.as_ref().map_or(0, |reading| reading.refused_wordings as usize)
+    }
+
+    pub(super) fn furthest_stage(&self) -> FurthestStage {
         let of = |rule: &Memory| match (rule.status, &rule.quarantine) {
             (MemoryStatus::Active, _) => FurthestStage::Active,
             (_, Some(_)) => FurthestStage::Quarantined,

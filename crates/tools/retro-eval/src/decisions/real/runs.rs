@@ -27,7 +27,7 @@ pub(super) const FILES: [&str; 10] = [
 
 /// A run of any data set. Fields that are not listed are ignored.
 #[derive(Deserialize)]
-pub(super) struct Row {
+pub(crate) struct Row {
     pub(super) run_id: String,
     workflow: String,
     #[serde(default)]
@@ -82,13 +82,13 @@ struct Entry {
 }
 
 /// Reads all rows of a file. Fails if the file's data set is missing.
-pub(super) fn read_runs_file(data: &EvalData, file: &str) -> Result<Vec<Row>> {
+pub(crate) fn read_runs_file(data: &EvalData, file: &str) -> Result<Vec<Row>> {
     let (set, name) = file.split_once('/').expect("a file lies in the folder of its set");
     read_rows(&data.set_folder(set)?.join(name))
 }
 
 /// Groups the runs by workflow. The order of runs within a workflow does not depend on the file.
-pub(super) fn group_by_workflow(rows: Vec<Row>) -> BTreeMap<String, Vec<ConvertedRun>> {
+pub(crate) fn group_by_workflow(rows: Vec<Row>) -> BTreeMap<String, Vec<ConvertedRun>> {
     let mut all: BTreeMap<String, BTreeMap<[u8; 32], ConvertedRun>> = BTreeMap::new();
     for row in rows {
         let key = Sha256::digest(&row.run_id).into();
