@@ -86,8 +86,11 @@ impl RunImporter for AdapterImporter {
         facts: &ImportFacts,
     ) -> std::result::Result<Vec<(String, RunEvent)>, Rejection> {
         let ImportFacts { workflow, outcome, task } = facts.clone();
-        let runs =
-            retro_adapters::import_upload(file, bytes_max, &ImportOptions { workflow, outcome, task })?;
+        let runs = retro_adapters::import_upload(
+            file,
+            bytes_max,
+            &ImportOptions { workflow, outcome, task, agents_md: None },
+        )?;
         Ok(runs.into_iter().map(|run| (run.location, run.event)).collect())
     }
 
