@@ -61,9 +61,10 @@ pub(crate) use self::workflows::{WorkflowCommand, Workflows};
 /// Data goes to stdout, everything else to stderr.
 ///
 /// Exit codes: 0 success; 1 failure; 2 usage error; 3 not found; 4 a check found a problem (`verify`,
-/// `doctor`, `ready`, `config check`, `pipeline check`, `pipeline test`), or a file or a request was refused; 5 the process
-/// ended itself because work hung and could not be stopped, and should be restarted (`up`, `serve`); 130 or
-/// 143 a second signal ended the process immediately (`up`, `serve`).
+/// `doctor`, `ready`, `config check`, `pipeline check`, `pipeline test`, and any command that finds mistakes in the
+/// configuration or a pipeline), or a file or a request was refused; 5 the process ended itself because work hung and
+/// could not be stopped, and should be restarted (`up`, `serve`); 130 or 143 a second signal ended the process
+/// immediately (`up`, `serve`).
 #[derive(Debug, Parser)]
 #[command(name = "retro", version, max_term_width = 110)]
 pub(crate) struct Cli {

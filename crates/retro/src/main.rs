@@ -54,8 +54,17 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(problem) => {
             output::print_notice(&format!("retro: {}", describe_error(&problem)));
-            ExitCode::from(1)
+            exit_of_error(&problem)
         }
+    }
+}
+
+/// Returns the exit code of an error: that of a check for mistakes in the configuration or the pipelines, whichever command
+/// found them.
+fn exit_of_error(problem: &anyhow::Error) -> ExitCode {
+    match problem.downcast_ref::<Problems>() {
+        Some(_) => Exit::ProblemFound.into(),
+        None => ExitCode::from(1),
     }
 }
 

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use retro_bus::Role;
-use retro_config::{Config, ModelConfig, ModelSource};
+use retro_config::{AvailableModel, Config, ModelConfig, ModelSource, ModelUse, Pipeline};
 use retro_investigator::{Engine, HeuristicEngine, ModelEngine, ModelSettings};
 use retro_llm::build_model;
 use retro_model::{ChatMessage, FailureKind, ModelRequest};
 use retro_reviewer::{HeuristicReader, ModelReader, ModelReaderSettings, RemarkReader};
 
 use crate::outgoing::build_outgoing_http;
+use crate::policies::PolicySource;
 
 /// Maximum time that `retro doctor` waits for an answer.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -32,27 +33,54 @@ pub(crate) struct ModelUsers {
 
 /// Builds both for these roles: the heuristics, and the configured language model beside them. They share one model, and so its
 /// places and its circuit breaker. Only investigators and reviewers ask a model, so only their processes need the key. Sends no
-/// request.
-pub(crate) fn build_model_users(config: &Config, roles: &BTreeSet<Role>) -> anyhow::Result<ModelUsers> {
+/// request. Fails if the pipelines ask for what this model cannot do.
+pub(crate) fn build_model_users(
+    config: &Config,
+    roles: &BTreeSet<Role>,
+    policies: &PolicySource,
+) -> anyhow::Result<ModelUsers> {
     let mut users = ModelUsers { engine: Arc::new(HeuristicEngine), reader: Arc::new(HeuristicReader) };
-    let Some(configured) = find_model(config)? else { return Ok(users) };
+    let configured = find_model(config)?;
+    let (investigators, reviewers) = list_available_models(configured.as_ref());
+    policies.check_models(
+        Some(investigators).filter(|_| roles.contains(&Role::Investigator)),
+        Some(reviewers).filter(|_| roles.contains(&Role::Reviewer)),
+    )?;
+    let Some(configured) = configured else { return Ok(users) };
     let investigates = roles.contains(&Role::Investigator) && configured.used_for.has_retrospectives();
     let reads = roles.contains(&Role::Reviewer) && configured.used_for.has_reviews();
     if !(investigates || reads) {
         return Ok(users);
     }
     let model = build_model(&configured, &build_outgoing_http(config)?)?;
-    let ModelConfig { output_tokens_max, price, budget, .. } = configured;
+    let ModelConfig { output_tokens_max, price, day, .. } = configured;
     if investigates {
-        let settings = ModelSettings { turns_max: configured.turns_max, output_tokens_max, price, budget };
+        let settings = ModelSettings { output_tokens_max, price, day };
         users.engine = Arc::new(ModelEngine::new(model.clone(), settings));
     }
     if reads {
         let time_max = configured.review_timeout;
-        let settings = ModelReaderSettings { output_tokens_max, price, budget, time_max };
+        let settings = ModelReaderSettings { output_tokens_max, price, day, time_max };
         users.reader = Arc::new(ModelReader::new(model, settings));
     }
     Ok(users)
+}
+
+/// Returns the models of investigators and of reviewers, of which `model_use` may leave one without.
+fn list_available_models(configured: Option<&ModelConfig>) -> (AvailableModel, AvailableModel) {
+    let used = |is_used: fn(ModelUse) -> bool| {
+        AvailableModel::from_config(configured.filter(|model| is_used(model.used_for)))
+    };
+    (used(ModelUse::has_retrospectives), used(ModelUse::has_reviews))
+}
+
+/// Compares the pipelines with the configured model. Without one there is nothing to compare: the processes that need one may
+/// be others.
+pub(crate) fn check_pipelines(config: &Config, pipeline: &Pipeline) -> anyhow::Result<()> {
+    let Some(configured) = find_model(config)? else { return Ok(()) };
+    let (investigators, reviewers) = list_available_models(Some(&configured));
+    let any = |model| Some(model).filter(|model| *model != AvailableModel::None);
+    Ok(pipeline.check_models(any(investigators), any(reviewers))?)
 }
 
 /// Asks the configured model one word and describes it. Fails if it does not answer. A folder and cassettes are not asked:

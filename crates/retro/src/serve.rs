@@ -39,7 +39,7 @@ pub(crate) async fn run_serve(
     };
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let vectors = embedder::load_for_roles(&config, &roles)?;
-    let ModelUsers { engine, reader } = model::build_model_users(&config, &roles)?;
+    let ModelUsers { engine, reader } = model::build_model_users(&config, &roles, &policies)?;
     let job_logs = github::job_log_fetcher(&config)?;
     let names = roles.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(", ");
     let name = format!("retro {names}");

@@ -27,7 +27,7 @@ pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Ex
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let vectors = embedder::load_vector_source(&config)?;
     let roles = select_roles(&config);
-    let ModelUsers { engine, reader } = model::build_model_users(&config, &roles)?;
+    let ModelUsers { engine, reader } = model::build_model_users(&config, &roles, &policies)?;
     let job_logs = github::job_log_fetcher(&config)?;
     data_folder::ensure_private(&config.data_dir)?;
     // Locked until the process ends; the operating system unlocks it even after a kill.

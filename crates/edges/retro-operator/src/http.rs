@@ -48,12 +48,14 @@ pub fn router(store: Arc<dyn OperatorStore>, redact: SharedRedactFn, clock: Arc<
 }
 
 /// Returns the OpenAPI description of [`router`], [`crate::cancel_router`], [`crate::requests_router`],
-/// [`crate::memory_commands_router`], [`crate::kill_switch_router`], [`crate::replay_router`] and [`crate::edit_router`].
+/// [`crate::memory_commands_router`], [`crate::kill_switch_router`], [`crate::pipeline_router`],
+/// [`crate::replay_router`] and [`crate::edit_router`].
 pub fn api_description() -> Api {
     let descriptions =
         crate::cancel::routes().into_description().merge(crate::requests::routes().into_description());
     let descriptions = descriptions.merge(crate::memory_commands::routes().into_description());
     let descriptions = descriptions.merge(crate::kill_switches::routes().into_description());
+    let descriptions = descriptions.merge(crate::pipelines::routes().into_description());
     let descriptions = descriptions.merge(crate::rule_commands::routes().into_description());
     let descriptions = descriptions.merge(dead_letters::edit_routes().into_description());
     let descriptions = descriptions.merge(dead_letters::replay_routes().into_description());

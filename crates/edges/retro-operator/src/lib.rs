@@ -69,7 +69,7 @@ pub use memory_commands::{
 };
 pub use outcomes::prompts::{PROMPT_RUNS_DEFAULT, PROMPT_RUNS_MAX, PromptVersions, find_prompt_versions};
 pub use outcomes::summarize_outcomes;
-pub use pipelines::{describe_pipeline_quality, render_pipeline_versions};
+pub use pipelines::{PipelineVersions, describe_pipeline_quality, pipeline_router};
 pub use proposals::{render_proposal, render_proposals};
 pub use redact::{RedactFn, SharedRedactFn};
 pub use requests::{DecisionOutcome, ManualRequests, router as requests_router};

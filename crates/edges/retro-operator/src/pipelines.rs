@@ -1,16 +1,69 @@
-//! Renders versions of the pipeline with what became of the memories that they made.
+//! Lists and renders versions of the pipelines with what became of the memories that they made.
 
+mod routes;
+
+use retro_core::id::Tenant;
 use retro_core::pipeline::{PipelineHash, PipelineName};
 use retro_core::pipeline_quality::PipelineQuality;
-use retro_store::{PipelineRevert, PipelineVersionRow};
+use retro_store::{PipelineRevert, PipelineRevertRow, PipelineStore, PipelineVersionRow, Result};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::text;
 use crate::text_table::{Layout, render_table};
 
-/// Renders versions as a table, newest first, and the reverts beneath. `current` are the versions in force, one of each pipeline.
-pub fn render_pipeline_versions(
+pub use routes::pipeline_router;
+pub(crate) use routes::routes;
+
+/// Versions of the pipelines under which a tenant had retrospectives or reviews, and the versions that people took back.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct PipelineVersions {
+    /// The versions: those of retrospectives first, of each pipeline the newest first.
+    pub versions: Vec<PipelineVersionRow>,
+    /// `true` if a pipeline had more versions.
+    pub more: bool,
+    /// Versions that people took back, newest first.
+    pub reverts: Vec<PipelineRevertRow>,
+    /// Version of the pipeline of retrospectives in force; `None` if the folder has a mistake.
+    #[schema(value_type = Option<String>, required = true)]
+    pub current: Option<PipelineHash>,
+    /// Version of the review pipeline in force; `None` if the folder has a mistake.
+    #[schema(value_type = Option<String>, required = true)]
+    pub current_review: Option<PipelineHash>,
+}
+
+impl PipelineVersions {
+    /// Loads the versions of a tenant, at most `limit` of each pipeline, and as many reverts. `current` returns the version in
+    /// force.
+    pub async fn load(
+        store: &dyn PipelineStore,
+        tenant: &Tenant,
+        limit: u32,
+        current: impl Fn(PipelineName) -> Option<PipelineHash>,
+    ) -> Result<Self> {
+        let (mut versions, mut more) = (Vec::new(), false);
+        for pipeline in PipelineName::ALL {
+            let mut found = store.list_pipelines(tenant, *pipeline, limit.saturating_add(1)).await?;
+            more |= found.len() > limit as usize;
+            found.truncate(limit as usize);
+            versions.extend(found);
+        }
+        let reverts = store.list_pipeline_reverts(tenant, limit).await?;
+        let (current, current_review) = (current(PipelineName::Retrospective), current(PipelineName::Review));
+        Ok(Self { versions, more, reverts, current, current_review })
+    }
+
+    /// Renders the versions as a table, and the reverts beneath.
+    pub fn render(&self, layout: impl Into<Layout>) -> String {
+        let current: Vec<_> = self.current.iter().chain(&self.current_review).collect();
+        let rendered = render_versions(&self.versions, &self.reverts, &current, layout.into());
+        if self.more { rendered + "older versions are not shown\n" } else { rendered }
+    }
+}
+
+fn render_versions(
     versions: &[PipelineVersionRow],
-    reverts: &[PipelineRevert],
+    reverts: &[PipelineRevertRow],
     current: &[&PipelineHash],
     layout: Layout,
 ) -> String {
@@ -56,14 +109,15 @@ pub fn render_pipeline_versions(
         format!("{} first read from {}\n", version.hash.short(), text::single_line(from))
     });
     let origins: String = origins.collect();
-    let reverts = reverts.iter().map(|revert| {
+    let reverts = reverts.iter().map(|PipelineRevertRow { revert, recorded_at }| {
+        let PipelineRevert { hash, act, folder } = revert;
         format!(
             "{} reverted to {} in {} at {}: {}\n",
-            text::single_line(&revert.act.by),
-            revert.hash.short(),
-            text::single_line(&revert.folder),
-            text::format_timestamp(revert.act.at),
-            text::single_line(&revert.act.reason)
+            text::single_line(&act.by),
+            hash.short(),
+            text::single_line(folder),
+            text::format_timestamp(*recorded_at),
+            text::single_line(&act.reason)
         )
     });
     format!("{table}\n{origins}{}", reverts.collect::<String>())

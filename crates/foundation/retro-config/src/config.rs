@@ -227,9 +227,6 @@ pub struct Config {
     /// Maximum number of requests to `model_url` at once, of one process.
     #[schemars(range(min = 1, max = 64))]
     pub model_concurrency: u32,
-    /// Maximum number of calls of the model in one investigation. In the last one it must answer.
-    #[schemars(range(min = 2, max = 64))]
-    pub model_turns_max: u32,
     /// Maximum number of tokens of one answer of the model.
     #[schemars(range(min = 256, max = 65_536))]
     pub model_output_tokens_max: u32,
@@ -237,29 +234,11 @@ pub struct Config {
     /// output`. The cost of a model without an entry is not known, and the report says so.
     #[schemars(example = "gpt-5-mini = 0.25 / 0.025 / 2.00")]
     pub model_prices: String,
-    /// Maximum number of tokens of one investigation; 0 for no bound. A call that might exceed a budget is not made: the
-    /// run is investigated by the heuristics alone, and the report says so.
-    #[schemars(range(min = 0, max = 1_000_000_000))]
-    pub model_budget_investigation_tokens: u64,
-    /// Maximum number of tokens of all investigations of one retrospective; 0 for no bound.
-    #[schemars(range(min = 0, max = 1_000_000_000))]
-    pub model_budget_retrospective_tokens: u64,
-    /// Maximum number of tokens of reading the reviews of one pull request, over all decisions about it; 0 for no bound. The
-    /// heuristics alone read the remarks for which nothing is left, and the report says so.
-    #[schemars(range(min = 0, max = 1_000_000_000))]
-    pub model_budget_review_tokens: u64,
-    /// Maximum number of tokens of one day, in UTC, of all processes on the database; 0 for no bound.
+    /// Maximum number of tokens of one day, in UTC, of all processes on the database; 0 for no bound. A call that might exceed
+    /// it is not made: the heuristics work alone, and the report says so. The budgets of an investigation, a retrospective
+    /// and a review are in `[budget]` of the pipelines.
     #[schemars(range(min = 0, max = 2_000_000_000))]
     pub model_budget_day_tokens: u64,
-    /// Maximum cost of one investigation, in hundredths of a US dollar; 0 for no bound. Needs a price.
-    #[schemars(range(min = 0, max = 100_000_000))]
-    pub model_budget_investigation_cents: u64,
-    /// Maximum cost of one retrospective, in hundredths of a US dollar; 0 for no bound. Needs a price.
-    #[schemars(range(min = 0, max = 100_000_000))]
-    pub model_budget_retrospective_cents: u64,
-    /// Maximum cost of reading the reviews of one pull request, in hundredths of a US dollar; 0 for no bound. Needs a price.
-    #[schemars(range(min = 0, max = 100_000_000))]
-    pub model_budget_review_cents: u64,
     /// Maximum cost of one day, in UTC, of all processes on the database, in hundredths of a US dollar; 0 for no bound. Needs
     /// a price.
     #[schemars(range(min = 0, max = 100_000_000))]

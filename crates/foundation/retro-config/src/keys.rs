@@ -7,6 +7,8 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAcce
 use serde_json::Value;
 use toml::Table;
 
+use crate::problem::find_nearest;
+
 /// A configuration key and its description.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Key {
@@ -40,6 +42,8 @@ pub enum KeyKind {
     Text,
     /// One of the listed words, each paired with its description.
     Choice(Vec<(String, String)>),
+    /// A list of such words.
+    List(Vec<(String, String)>),
 }
 
 impl Key {
@@ -47,10 +51,8 @@ impl Key {
     pub fn describe_expected(&self) -> String {
         match (&self.kind, &self.example) {
             (KeyKind::Number { low, high }, _) => format!("a whole number, {low} to {high}"),
-            (KeyKind::Choice(words), _) => {
-                let words: Vec<_> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
-                words.join(" or ")
-            }
+            (KeyKind::Choice(words), _) => quote_words(words).join(" or "),
+            (KeyKind::List(words), _) => format!("a list of {}", quote_words(words).join(", ")),
             (KeyKind::Boolean, _) => "true or false".to_owned(),
             (KeyKind::Text, Some(example)) => format!("a text such as {example}"),
             (KeyKind::Text, None) => "a text".to_owned(),
@@ -87,8 +89,24 @@ impl Key {
         if within && T::deserialize(alone).is_ok() {
             return None;
         }
-        let shown = if self.secret { "cannot be used".to_owned() } else { format!("is {value}") };
+        let shown = match (self.secret, self.find_unknown_word(value)) {
+            (true, _) => "cannot be used".to_owned(),
+            (false, Some(unknown)) => unknown,
+            (false, None) => format!("is {value}"),
+        };
         Some(format!("{shown}; it must be {}", self.describe_expected()))
+    }
+
+    /// Names the first entry of a list that is none of its words, with the word that was probably meant; `None` if the key
+    /// or the value is no list.
+    fn find_unknown_word(&self, value: &toml::Value) -> Option<String> {
+        let (KeyKind::List(words), toml::Value::Array(entries)) = (&self.kind, value) else { return None };
+        let is_known = |entry: &toml::Value| words.iter().any(|(word, _)| entry.as_str() == Some(word));
+        let unknown = entries.iter().find(|entry| !is_known(entry))?;
+        let known = words.iter().map(|(word, _)| word.as_str());
+        let nearest = unknown.as_str().and_then(|text| find_nearest(text, known));
+        let meant = nearest.map_or_else(String::new, |word| format!(" (did you mean \"{word}\"?)"));
+        Some(format!("has {unknown}{meant}"))
     }
 
     fn from_schema(property: &Value, default: &Value, name: String) -> Self {
@@ -113,11 +131,11 @@ fn is_secret(property: &Value) -> bool {
 
 impl KeyKind {
     fn from_schema(property: &Value, name: &str) -> Self {
-        if let Some(words) = property["oneOf"].as_array() {
-            let text = |word: &Value, key| word[key].as_str().unwrap_or_default().to_owned();
-            return Self::Choice(
-                words.iter().map(|word| (text(word, "const"), text(word, "description"))).collect(),
-            );
+        if let Some(words) = list_words(property) {
+            return Self::Choice(words);
+        }
+        if let Some(words) = list_words(&property["items"]) {
+            return Self::List(words);
         }
         if property["type"] == "boolean" {
             return Self::Boolean;
@@ -128,6 +146,17 @@ impl KeyKind {
         let bound = |which| property[which].as_i64().unwrap_or_else(|| panic!("`{name}` has no {which}"));
         Self::Number { low: bound("minimum"), high: bound("maximum") }
     }
+}
+
+/// Returns the words that a schema allows, each with its description; `None` if it allows others.
+fn list_words(schema: &Value) -> Option<Vec<(String, String)>> {
+    let text = |word: &Value, key| word[key].as_str().unwrap_or_default().to_owned();
+    let words = schema["oneOf"].as_array()?;
+    Some(words.iter().map(|word| (text(word, "const"), text(word, "description"))).collect())
+}
+
+fn quote_words(words: &[(String, String)]) -> Vec<String> {
+    words.iter().map(|(word, _)| format!("\"{word}\"")).collect()
 }
 
 /// Field names of an object, in their original order, which deserializing into a `Value` would lose.

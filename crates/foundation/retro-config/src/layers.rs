@@ -9,6 +9,7 @@ use toml::{Table, Value};
 use crate::config::{ALIAS_VARIABLES, Config, OTHER_VARIABLES, SECRETS};
 use crate::document::{self, TomlEntry};
 use crate::keys::{Key, KeyKind, list_keys};
+use crate::moved_keys::describe_moved_key;
 use crate::problem::{Problems, find_nearest, format_place, suggest_name};
 use crate::secret_file;
 
@@ -118,6 +119,8 @@ impl Layers {
         let name = entry.path.join(".");
         if self.find_key(&name).is_some() {
             self.add_value(&name, entry.value, origin);
+        } else if let Some(moved) = describe_moved_key(&name) {
+            self.problems.push(format!("{origin}: {moved}"));
         } else {
             let meant = suggest_name(&name, self.key_names());
             self.problems.push(format!("{origin}: unknown key `{name}`{meant}"));
@@ -139,6 +142,9 @@ impl Layers {
             let name = rest.to_ascii_lowercase();
             if self.find_key(&name).is_some() {
                 self.add_variable(variable, &name, text);
+            } else if let Some(moved) = describe_moved_key(&name) {
+                // Ignoring it would lift a bound that somebody relies on.
+                self.problems.push(format!("{variable}: {moved}"));
             } else if !OTHER_VARIABLES.contains(&variable.as_str()) {
                 self.reject_misspelled_variable(variable, &name);
             }

@@ -1,15 +1,19 @@
 #![doc = include_str!("../README.md")]
 
+mod available_model;
 pub mod config;
 mod defaults;
 pub mod document;
 mod embedder;
+pub mod file_schema;
+mod folder_name;
 mod github;
 pub mod keys;
 pub mod layers;
 mod model;
 mod model_protocol;
 mod model_use;
+mod moved_keys;
 mod nats;
 mod nats_tls;
 pub mod pipeline;
@@ -20,8 +24,10 @@ mod problem;
 pub mod review_pipeline;
 pub mod secret;
 mod secret_file;
+mod sections;
 mod validation;
 
+pub use available_model::AvailableModel;
 pub use config::Config;
 pub use embedder::EmbedderConfig;
 pub use layers::{LoadedConfig, Origin, load_config};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use retro_core::model_use::{ModelBudget, ModelPrice, SpendingLimit};
+use retro_core::model_use::{ModelPrice, SpendingLimit};
 
 use crate::config::Config;
 use crate::model_protocol::ModelProtocol;
@@ -12,8 +12,6 @@ use crate::secret::Secret;
 
 /// Maximum length of a model name, in bytes. The name is stored with each call.
 const MODEL_BYTES_MAX: usize = 150;
-/// Millionths of a US dollar in a hundredth.
-const MICRO_USD_PER_CENT: u64 = 10_000;
 
 /// The language model that the configuration selects, with its bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,14 +30,12 @@ pub struct ModelConfig {
     pub used_for: ModelUse,
     /// Time after which no further call is begun for one review.
     pub review_timeout: Duration,
-    /// Maximum number of calls in one investigation.
-    pub turns_max: u32,
     /// Maximum number of tokens of one answer.
     pub output_tokens_max: u32,
     /// Price of the model; `None` if it is not known.
     pub price: Option<ModelPrice>,
-    /// Budget of tokens and money.
-    pub budget: ModelBudget,
+    /// Budget of one day, in UTC, over all tenants and workflows. The pipelines have the others.
+    pub day: SpendingLimit,
     /// Folder in which answers are recorded; `None` to record none.
     pub record_dir: Option<PathBuf>,
 }
@@ -87,9 +83,8 @@ impl Config {
             concurrency: self.model_concurrency as usize,
             used_for: self.model_use,
             review_timeout: Duration::from_secs(self.model_review_timeout_s),
-            turns_max: self.model_turns_max,
             output_tokens_max: self.model_output_tokens_max,
-            budget: build_budget(self, &model, price.is_some())?,
+            day: build_day_limit(self, &model, price.is_some())?,
             record_dir: self.model_record_dir.clone(),
             price,
             model,
@@ -135,25 +130,12 @@ fn parse_source(config: &Config, url: &str) -> Result<ModelSource, Refused> {
     Ok(ModelSource::Endpoint { url: url.to_owned(), protocol: config.model_protocol, key })
 }
 
-fn build_budget(config: &Config, model: &str, has_price: bool) -> Result<ModelBudget, Refused> {
-    let money = [
-        ("model_budget_investigation_cents", config.model_budget_investigation_cents),
-        ("model_budget_retrospective_cents", config.model_budget_retrospective_cents),
-        ("model_budget_day_cents", config.model_budget_day_cents),
-        ("model_budget_review_cents", config.model_budget_review_cents),
-    ];
+fn build_day_limit(config: &Config, model: &str, has_price: bool) -> Result<SpendingLimit, Refused> {
     // A budget that cannot be measured would never stop anything.
-    if let Some((key, _)) = money.iter().find(|(_, cents)| *cents > 0 && !has_price) {
-        return Err((key, format!("needs the price of {model} in `model_prices`")));
+    if config.model_budget_day_cents > 0 && !has_price {
+        return Err(("model_budget_day_cents", format!("needs the price of {model} in `model_prices`")));
     }
-    let limit =
-        |tokens, (_, cents): (&str, u64)| SpendingLimit { tokens, micro_usd: cents * MICRO_USD_PER_CENT };
-    Ok(ModelBudget {
-        investigation: limit(config.model_budget_investigation_tokens, money[0]),
-        retrospective: limit(config.model_budget_retrospective_tokens, money[1]),
-        day: limit(config.model_budget_day_tokens, money[2]),
-        review: limit(config.model_budget_review_tokens, money[3]),
-    })
+    Ok(SpendingLimit::new(config.model_budget_day_tokens, config.model_budget_day_cents))
 }
 
 /// Parses the price table. Fails with the first entry that is no price.
@@ -202,7 +184,7 @@ mod tests {
         assert_eq!(Config::default().language_model(), Ok(None));
         let model = endpoint().language_model().unwrap().unwrap();
         assert_eq!(model.price, Some(ModelPrice { input: 250_000, cached: 25_000, output: 2_000_000 }));
-        assert_eq!(model.budget.day, SpendingLimit { tokens: 10_000_000, micro_usd: 0 });
+        assert_eq!(model.day, SpendingLimit { tokens: 10_000_000, micro_usd: 0 });
         let source = |url: &str| {
             let config = Config { model_url: Some(url.into()), ..endpoint() };
             config.language_model().unwrap().unwrap().source
@@ -210,7 +192,7 @@ mod tests {
         assert_eq!(source("file:/tmp/m"), ModelSource::Folder("/tmp/m".into()));
         assert_eq!(source("cassettes:tapes"), ModelSource::Cassettes("tapes".into()));
         let paid = Config { model_budget_day_cents: 250, ..endpoint() };
-        assert_eq!(paid.language_model().unwrap().unwrap().budget.day.micro_usd, 2_500_000);
+        assert_eq!(paid.language_model().unwrap().unwrap().day.micro_usd, 2_500_000);
     }
 
     #[test]

@@ -9,11 +9,15 @@ use retro_pipeline::{PromptName, Prompts};
 use serde::Serialize;
 
 use crate::document;
+use crate::folder_name::is_folder_name;
 use crate::policy_set::POLICY_FILE;
 use crate::problem::{Problems, suggest_name};
 
 /// Path of the settings of the review pipeline, relative to the pipelines folder.
 pub const REVIEW_FILE: &str = "review/pipeline.toml";
+/// File that stands in the pipelines folder while a stored version replaces its files. Its text is the name of the folder in which
+/// the replaced ones are kept.
+pub const REVERT_MARKER: &str = "revert-under-way";
 /// Maximum number of files in the folder of the prompts. More are surely not prompts.
 const FILES_MAX: usize = 1000;
 
@@ -36,9 +40,18 @@ pub struct PipelineFiles(BTreeMap<String, String>);
 
 impl PipelineFiles {
     /// Reads the files of a folder; without a folder, there are none. Fails with all problems: the policy file is missing, a
-    /// file cannot be read, or no prompt has its name.
+    /// file cannot be read, no prompt has its name, or a version is being taken back.
     pub fn read_folder(folder: Option<&Path>) -> Result<Self, Problems> {
         let Some(folder) = folder else { return Ok(Self::default()) };
+        // Files of two versions would make a third one that nobody wrote.
+        let marker = folder.join(REVERT_MARKER);
+        if marker.exists() {
+            return Err(Problems::from_sentence(format!(
+                "{}: a version is being taken back, and some files are still those of another; if no `retro pipeline revert` \
+                 is running, it was interrupted: repeat it",
+                marker.display()
+            )));
+        }
         let (mut files, mut problems) = (BTreeMap::new(), Vec::new());
         let mut read = |path: String| match document::read_regular_document(&folder.join(&path)) {
             Ok(text) => _ = files.insert(path, text),
@@ -51,11 +64,12 @@ impl PipelineFiles {
         }
         let mut strangers = Vec::new();
         for pipeline in PipelineName::ALL.iter().copied() {
-            let place = prompts_folder(pipeline);
-            for name in list_prompt_files(&folder.join(&place))? {
-                match PromptName::find_by_file(pipeline, &name) {
-                    Some(_) => read(format!("{place}/{name}")),
-                    None => strangers.push(describe_stranger(folder, pipeline, &name)),
+            for place in list_prompt_folders(folder, pipeline)? {
+                for name in list_names(&folder.join(&place))?.iter().filter(|name| name.ends_with(".md")) {
+                    match PromptName::find_by_file(pipeline, name) {
+                        Some(_) => read(format!("{place}/{name}")),
+                        None => strangers.push(describe_stranger(&folder.join(&place), pipeline, name)),
+                    }
                 }
             }
         }
@@ -92,11 +106,42 @@ impl PipelineFiles {
         };
         PromptName::of_pipeline(pipeline).iter().filter_map(named).collect()
     }
+
+    /// Returns the prompts of workflows, by the name of their folder and by file name.
+    pub(crate) fn workflow_prompt_texts(&self) -> BTreeMap<String, BTreeMap<String, String>> {
+        let mut folders: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+        for (path, text) in &self.0 {
+            if let Some((folder, file)) = split_workflow_prompt(path) {
+                folders.entry(folder.to_owned()).or_default().insert(file.to_owned(), text.clone());
+            }
+        }
+        folders
+    }
 }
 
-/// Returns the names of the Markdown files in the folder, sorted; none if there is no such folder. Other files, such as those
-/// of an editor, are ignored.
-fn list_prompt_files(folder: &Path) -> Result<Vec<String>, Problems> {
+/// Splits the path of a prompt of a workflow into the name of its folder and that of the file; `None` for any other path.
+pub fn split_workflow_prompt(path: &str) -> Option<(&str, &str)> {
+    let pipeline = PipelineName::Retrospective;
+    let (folder, file) = path.strip_prefix(&prompts_folder(pipeline))?.strip_prefix('/')?.split_once('/')?;
+    (is_folder_name(folder) && PromptName::find_by_file(pipeline, file).is_some()).then_some((folder, file))
+}
+
+/// Lists the folders of a pipeline that may have prompts, relative to the pipelines folder: the common one, and those of
+/// workflows. Reviews belong to no workflow. Fails if a folder cannot be read.
+pub fn list_prompt_folders(folder: &Path, pipeline: PipelineName) -> Result<Vec<String>, Problems> {
+    let common = prompts_folder(pipeline);
+    let mut folders = vec![common.clone()];
+    if pipeline == PipelineName::Retrospective {
+        let names = list_names(&folder.join(&common))?;
+        let own = names.iter().map(|name| format!("{common}/{name}"));
+        folders.extend(own.filter(|path| folder.join(path).is_dir()));
+    }
+    Ok(folders)
+}
+
+/// Returns the names in a folder, sorted; none if there is no such folder. Hidden ones are left out, and so are those that can
+/// be no folder of prompts.
+fn list_names(folder: &Path) -> Result<Vec<String>, Problems> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -105,8 +150,7 @@ fn list_prompt_files(folder: &Path) -> Result<Vec<String>, Problems> {
         }
     };
     let names = entries.take(FILES_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> =
-        names.filter(|name| name.ends_with(".md") && !name.starts_with('.')).collect();
+    let mut names: Vec<String> = names.filter(|name| is_folder_name(name)).collect();
     names.sort_unstable();
     Ok(names)
 }
@@ -129,11 +173,11 @@ fn find_misspelt_folders(folder: &Path, pipeline: PipelineName) -> Vec<String> {
     found
 }
 
-fn describe_stranger(folder: &Path, pipeline: PipelineName, name: &str) -> String {
+fn describe_stranger(place: &Path, pipeline: PipelineName, name: &str) -> String {
     let prompts = PromptName::of_pipeline(pipeline).iter();
     let all: Vec<_> = prompts.map(|prompt| prompt.file_name()).collect();
     let meant = suggest_name(name, all.iter().copied());
-    let path = folder.join(prompts_folder(pipeline)).join(name);
+    let path = place.join(name);
     format!("{}: no prompt has this name{meant} (prompts: {})", path.display(), all.join(", "))
 }
 
@@ -148,16 +192,19 @@ pub struct ExplainedPrompt {
     pub text: String,
 }
 
-/// Returns every prompt of a pipeline with its origin.
+/// Returns every prompt of a pipeline with its origin. `own` is the name of the folder of a workflow, whose files replace the
+/// common ones.
 pub(crate) fn explain_prompts(
     pipeline: PipelineName,
     prompts: &Prompts,
     origins: &BTreeMap<String, PathBuf>,
+    own: Option<&str>,
 ) -> Vec<ExplainedPrompt> {
-    let folder = prompts_folder(pipeline);
+    let common = prompts_folder(pipeline);
+    let folders = || own.map(|name| format!("{common}/{name}")).into_iter().chain([common.clone()]);
     let explain = |prompt: &PromptName| ExplainedPrompt {
         file: prompt.file_name().to_owned(),
-        from: origins.get(&format!("{folder}/{}", prompt.file_name())).cloned(),
+        from: folders().find_map(|folder| origins.get(&format!("{folder}/{}", prompt.file_name())).cloned()),
         text: prompts.text(*prompt).to_owned(),
     };
     PromptName::of_pipeline(pipeline).iter().map(explain).collect()

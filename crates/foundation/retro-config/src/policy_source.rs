@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use retro_core::id::WorkflowKey;
-use retro_core::pipeline::{PipelineVersion, ReviewPipelines};
+use retro_core::pipeline::{CurrentPipelines, PipelineHash, PipelineName, PipelineVersion, ReviewPipelines};
 use retro_core::policy::{Policies, Policy};
 
+use crate::available_model::AvailableModel;
 use crate::pipeline::Pipeline;
 use crate::pipeline_files::PipelineFiles;
 use crate::problem::Problems;
@@ -53,6 +54,16 @@ impl PolicySource {
         Ok(Self { folder, current: RwLock::new(pipeline), last_read: Mutex::new(Ok(files)) })
     }
 
+    /// Compares the pipelines in force with the models of this process, as [`Pipeline::check_models`] does.
+    pub fn check_models(
+        &self,
+        investigators: Option<AvailableModel>,
+        reviewers: Option<AvailableModel>,
+    ) -> Result<(), Problems> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.check_models(investigators, reviewers)
+    }
+
     /// Returns `true` if the pipeline comes from a folder, which can change.
     pub const fn can_change(&self) -> bool {
         self.folder.is_some()
@@ -64,7 +75,8 @@ impl PolicySource {
         let Some(folder) = &self.folder else { return ReloadResult::Unchanged };
         let found = PipelineFiles::read_folder(Some(folder));
         let mut seen = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
-        if *seen == found {
+        // Files that change while they are read would make a version that nobody wrote: the next check reads them again.
+        if *seen == found || PipelineFiles::read_folder(Some(folder)) != found {
             return ReloadResult::Unchanged;
         }
         // Stored before parsing, so an invalid file is reported once and not at every check.
@@ -93,6 +105,13 @@ impl ReviewPipelines for PolicySource {
     }
 }
 
+impl CurrentPipelines for PolicySource {
+    fn current_version(&self, pipeline: PipelineName) -> PipelineHash {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.version_of(pipeline).hashes().pipeline.clone()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -114,11 +133,11 @@ mod tests {
         let path = folder.path().join(POLICY_FILE);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let write = |text: &str| fs::write(&path, text).unwrap();
-        write("[policy]\nthreshold_runs = 5\n");
+        write("[trigger]\nthreshold_runs = 5\n");
         let policies = PolicySource::load(Some(folder.path())).unwrap();
         assert_eq!((threshold(&policies), policies.reload_if_changed()), (5, ReloadResult::Unchanged));
 
-        write("[policy]\nthreshold_runs = 6\n");
+        write("[trigger]\nthreshold_runs = 6\n");
         assert_eq!(threshold(&policies), 5, "nothing changes between two checks");
         assert_eq!(
             policies.reload_if_changed(),
@@ -126,7 +145,7 @@ mod tests {
         );
         assert_eq!((threshold(&policies), policies.reload_if_changed()), (6, ReloadResult::Unchanged));
 
-        write("[policy]\nthreshold_rnus = 7\n");
+        write("[trigger]\nthreshold_rnus = 7\n");
         let ReloadResult::Refused(problems) = policies.reload_if_changed() else {
             panic!("the file is invalid")
         };
@@ -145,7 +164,7 @@ mod tests {
         assert!(matches!(policies.reload_if_changed(), ReloadResult::Refused(_)));
         assert_eq!((threshold(&policies), policies.reload_if_changed()), (6, ReloadResult::Unchanged));
 
-        write("[policy]\nthreshold_runs = 6 # as before\n");
+        write("[trigger]\nthreshold_runs = 6 # as before\n");
         assert_eq!(
             policies.reload_if_changed(),
             ReloadResult::Changed(Vec::new()),

@@ -5,27 +5,20 @@ use std::path::{Path, PathBuf};
 
 use retro_core::canonical::content_hash;
 use retro_core::pipeline::{PipelineContents, PipelineName, PipelineVersion};
-use retro_core::review::ReviewSettings;
+use retro_core::review::{REVIEW_SECTIONS, ReviewSettings};
 use retro_pipeline::{PromptName, Prompts, schemas_of};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize as _;
 use serde_json::Value;
 use toml::Table;
 
+use crate::available_model::AvailableModel;
 use crate::document::{self, TomlEntry};
 use crate::keys::{Key, list_keys};
 use crate::layers::Origin;
 use crate::pipeline_files::{ExplainedPrompt, PipelineFiles, REVIEW_FILE, explain_prompts, prompts_folder};
 use crate::policy_set::ExplainedValue;
-use crate::problem::{Problems, suggest_name};
-
-/// Schema of the file with the settings of the review pipeline.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ReviewFile {
-    /// How reviews are read.
-    pub review: ReviewSettings,
-}
+use crate::problem::Problems;
+use crate::sections::{SectionedKeys, is_empty_table};
 
 /// The review pipeline: its settings, its prompts, and the version that names both.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,9 +59,10 @@ impl ReviewPipeline {
         };
         let schemas = schemas_of(PipelineName::Review);
         let contents = PipelineContents {
-            policy: serde_json::to_value(&settings).expect("settings are plain data"),
+            policy: settings.stored_value(),
             workflows: BTreeMap::new(),
             prompts: prompts.texts(),
+            workflow_prompts: BTreeMap::new(),
             schemas: schemas.map(|(file, text)| (file.to_owned(), content_hash(&Value::from(text)))).into(),
             files: files.texts_of(PipelineName::Review),
         };
@@ -89,22 +83,32 @@ impl ReviewPipeline {
         &self.version
     }
 
-    /// Returns all settings, in key order.
+    /// Says what reviewers with this model cannot do as the settings say, with its place.
+    pub(crate) fn find_unusable(&self, model: AvailableModel) -> Option<String> {
+        let key = self.settings.money_bound();
+        let place =
+            key.and_then(|key| self.origins.get(key)).map_or(String::new(), |from| format!("{from}: "));
+        Some(place + &model.find_money_problem(key)?)
+    }
+
+    /// Returns all settings, in the order of the file.
     pub fn explain_values(&self) -> Vec<ExplainedValue> {
         let values = serde_json::to_value(&self.settings).expect("settings are plain data");
-        let explain = |key: Key| ExplainedValue {
+        let keys = SectionedKeys::new(list_keys::<ReviewSettings>(), REVIEW_SECTIONS);
+        let explain = |(section, key): (&'static str, &Key)| ExplainedValue {
+            section,
             value: values[&key.name].clone(),
             from: self.origins.get(&key.name).cloned(),
-            default: key.default,
-            doc: key.doc,
-            key: key.name,
+            default: key.default.clone(),
+            doc: key.doc.clone(),
+            key: key.name.clone(),
         };
-        list_keys::<ReviewSettings>().into_iter().map(explain).collect()
+        keys.by_section().map(explain).collect()
     }
 
     /// Returns every prompt with its origin.
     pub fn explain_prompts(&self) -> Vec<ExplainedPrompt> {
-        explain_prompts(PipelineName::Review, &self.prompts, &self.prompt_origins)
+        explain_prompts(PipelineName::Review, &self.prompts, &self.prompt_origins, None)
     }
 
     /// Describes the differences from an earlier review pipeline, such as `review: remarks_per_call 20 -> 10`.
@@ -124,36 +128,35 @@ type Settings = (ReviewSettings, BTreeMap<String, Origin>);
 
 /// Parses the settings. Fails with all mistakes, each with file, line and key.
 fn parse_settings(path: &Path, text: &str) -> Result<Settings, Problems> {
-    let keys = list_keys::<ReviewSettings>();
+    let keys = SectionedKeys::new(list_keys::<ReviewSettings>(), REVIEW_SECTIONS);
     let (mut values, mut origins, mut problems) = (Table::new(), BTreeMap::new(), Vec::new());
     for TomlEntry { path: names, value, line } in document::parse_entries(path, text, 2)? {
         let origin = Origin::File(path.to_owned(), line);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        match names[..] {
-            ["review"] if value.as_table().is_some_and(Table::is_empty) => {}
-            ["review", name] => match keys.iter().find(|key| key.name == name) {
-                None => {
-                    let meant = suggest_name(name, keys.iter().map(|key| key.name.as_str()));
-                    problems.push(format!("{origin}: unknown key `{name}`{meant}"));
-                }
-                Some(key) => match key.find_mismatch::<ReviewSettings>(&value) {
-                    Some(problem) => problems.push(format!("{origin}: `{name}` {problem}")),
-                    None => {
-                        values.insert(name.to_owned(), value);
-                        origins.insert(name.to_owned(), origin);
-                    }
-                },
-            },
-            ["review", ..] => problems.push(format!("{origin}: unknown key `{}`", names.join("."))),
-            [table, ..] => {
-                let meant = suggest_name(table, ["review"]);
-                problems.push(format!("{origin}: unknown table `{table}`{meant}"));
+        let checked = match names[..] {
+            [table] if keys.has_section(table) && is_empty_table(&value) => continue,
+            [section, name] if keys.has_section(section) => {
+                keys.find_key_of_section(section, name).and_then(|key| check_value(key, &value))
             }
-            [] => {}
+            [table, ..] => Err(keys.describe_stranger(table, &value, &[])),
+            [] => continue,
+        };
+        match (checked, names[..].last()) {
+            (Ok(()), Some(name)) => {
+                values.insert((*name).to_owned(), value);
+                origins.insert((*name).to_owned(), origin);
+            }
+            (checked, _) => problems.extend(checked.err().map(|problem| format!("{origin}: {problem}"))),
         }
     }
     Problems::fail_if_any(problems)?;
     Ok((ReviewSettings::deserialize(values).expect("each value was validated on its own"), origins))
+}
+
+/// Fails with a sentence if a value does not fit its key.
+fn check_value(key: &Key, value: &toml::Value) -> Result<(), String> {
+    let problem = key.find_mismatch::<ReviewSettings>(value);
+    problem.map_or(Ok(()), |problem| Err(format!("`{}` {problem}", key.name)))
 }
 
 #[cfg(test)]
@@ -199,7 +202,7 @@ mod tests {
         assert_eq!(
             problems.unwrap_err().sentences(),
             [
-                "mine/review/pipeline.toml:2: unknown table `reviw`; did you mean `review`?",
+                "mine/review/pipeline.toml:2: unknown table `reviw`; did you mean `review`? (tables: `review`, `budget`)",
                 "mine/review/pipeline.toml:4: unknown key `remarks_per_cal`; did you mean `remarks_per_call`?",
                 "mine/review/pipeline.toml:5: `remark_chars_max` is 1; it must be a whole number, 200 to 20000",
                 "mine/review/prompts/remarks.md:1: unknown variable `remark`; did you mean `remarks`? (variables: repository, remarks)",

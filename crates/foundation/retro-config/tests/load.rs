@@ -72,7 +72,7 @@ fn an_address_is_read_from_its_usual_variable_and_ours_takes_precedence() {
 #[test]
 fn every_mistake_is_reported_at_once_with_file_line_key_and_expected_value() {
     let text = "lease_s = 5\ninvesigators = 3\n\ninvestigators = 65\nlog = 7\nhttp_listen = \"localhost\"\n\
-                [policy]\nthreshold_runs = 3\n";
+                [trigger]\nthreshold_runs = 3\n";
     let found = Folder::new().load_problems(
         text,
         &[
@@ -89,7 +89,7 @@ fn every_mistake_is_reported_at_once_with_file_line_key_and_expected_value() {
             "retro.toml:4: `investigators` is 65; it must be a whole number, 1 to 64",
             "retro.toml:5: `log` is 7; it must be a text",
             "retro.toml:6: `http_listen` is \"localhost\"; it must be a text such as \"127.0.0.1:7717\"",
-            "retro.toml:7: unknown key `policy`",
+            "retro.toml:7: unknown key `trigger`",
             "RETRO_LAESE_S: unknown variable; did you mean `RETRO_LEASE_S`?",
             "RETRO_NATS_PORT: `nats_port` is 70000; it must be a whole number, 0 to 65535",
             "RETRO_SWEEP_INTERVAL_MS: `sweep_interval_ms` is \"soon\"; it must be a whole number, 50 to 600000",

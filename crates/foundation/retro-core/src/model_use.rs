@@ -138,6 +138,16 @@ pub struct SpendingLimit {
     pub micro_usd: u64,
 }
 
+impl SpendingLimit {
+    /// Creates a limit from a number of tokens and a cost in hundredths of a US dollar.
+    pub const fn new(tokens: u64, cents: u64) -> Self {
+        Self { tokens, micro_usd: cents.saturating_mul(MICRO_USD_PER_CENT) }
+    }
+}
+
+/// Millionths of a US dollar in a hundredth.
+const MICRO_USD_PER_CENT: u64 = 10_000;
+
 /// Bounds of what language models may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ModelBudget {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use strum::{EnumString, IntoStaticStr};
 
 use crate::canonical::content_hash;
+use crate::id::Workflow;
 
 /// Number of digits of a hash that are shown to people.
 const SHORT_DIGITS: usize = 12;
@@ -23,6 +24,7 @@ const HASH_DIGITS: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[derive(EnumString, IntoStaticStr)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[strum(serialize_all = "snake_case")]
 pub enum PipelineName {
     /// Looks back at runs.
@@ -48,10 +50,27 @@ impl fmt::Display for PipelineName {
     }
 }
 
+/// A table of a `pipeline.toml`, with its keys. The names of keys are unique over the sections of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Section {
+    /// Name of the table, such as `trigger`.
+    pub name: &'static str,
+    /// What its keys decide, in one sentence.
+    pub doc: &'static str,
+    /// Names of its keys, in the order of the file.
+    pub keys: &'static [&'static str],
+}
+
 /// Source of the review pipeline, implemented outside the core.
 pub trait ReviewPipelines: Send + Sync {
     /// Returns the version of the review pipeline that is in force. A review that is decided keeps it.
     fn current_review_pipeline(&self) -> PipelineVersion;
+}
+
+/// Source of the versions that are in force in a process, implemented outside the core.
+pub trait CurrentPipelines: Send + Sync {
+    /// Returns the hash of the version of a pipeline that this process has read last.
+    fn current_version(&self, pipeline: PipelineName) -> PipelineHash;
 }
 
 /// SHA-256 of a pipeline or of its prompts, in hexadecimal.
@@ -118,6 +137,9 @@ pub struct PipelineContents {
     pub workflows: BTreeMap<String, Value>,
     /// Effective text of each prompt, by file name.
     pub prompts: BTreeMap<String, String>,
+    /// Effective text of each prompt of the workflows with prompts of their own, by workflow and file name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub workflow_prompts: BTreeMap<String, BTreeMap<String, String>>,
     /// Hashes of the schemas by which answers of a model are read, by file name.
     pub schemas: BTreeMap<String, String>,
     /// Files of the folder, by path within it; empty if the built-in pipeline applies. No part of the version.
@@ -127,13 +149,25 @@ pub struct PipelineContents {
 impl PipelineContents {
     /// Returns the hash of the pipeline, and the hash of its prompts alone.
     pub fn hashes(&self) -> PipelineHashes {
-        let Self { policy, workflows, prompts, schemas, files: _ } = self;
-        PipelineHashes {
-            pipeline: PipelineHash::of_value(&json!({
-                "policy": policy, "workflows": workflows, "prompts": prompts, "schemas": schemas,
-            })),
-            prompts: PipelineHash::of_value(&json!(prompts)),
+        let Self { policy, workflows, prompts, workflow_prompts, schemas, files: _ } = self;
+        let mut whole = json!({
+            "policy": policy, "workflows": workflows, "prompts": prompts, "schemas": schemas,
+        });
+        let mut all_prompts = json!(prompts);
+        // Versions without prompts of workflows keep the hashes that they had before there were any.
+        if !workflow_prompts.is_empty() {
+            whole["workflow_prompts"] = json!(workflow_prompts);
+            all_prompts = json!({"prompts": prompts, "workflow_prompts": workflow_prompts});
         }
+        PipelineHashes {
+            pipeline: PipelineHash::of_value(&whole),
+            prompts: PipelineHash::of_value(&all_prompts),
+        }
+    }
+
+    /// Returns the effective text of each prompt of a workflow, by file name.
+    pub fn prompts_of(&self, workflow: &Workflow) -> &BTreeMap<String, String> {
+        self.workflow_prompts.get(workflow.as_str()).unwrap_or(&self.prompts)
     }
 }
 
@@ -212,7 +246,7 @@ mod tests {
             ..base.clone()
         };
         let version = |contents| PipelineVersion::new(contents, "");
-        assert_eq!(version(written("[policy]")), version(written("# a comment\n[policy]")));
+        assert_eq!(version(written("[trigger]")), version(written("# a comment\n[trigger]")));
         let prompt =
             PipelineContents { prompts: [("run.md".to_owned(), "x".to_owned())].into(), ..base.clone() };
         let hashes = version(prompt).hashes().clone();
@@ -225,6 +259,13 @@ mod tests {
             base.hashes().prompts,
             "the prompt version is that of the prompts"
         );
+        let own = BTreeMap::from([("system.md".to_owned(), "Look.".to_owned())]);
+        let prompts =
+            PipelineContents { workflow_prompts: [("a".to_owned(), own.clone())].into(), ..base.clone() };
+        assert_ne!(prompts.hashes().pipeline, base.hashes().pipeline);
+        assert_ne!(prompts.hashes().prompts, base.hashes().prompts);
+        let of = |name: &str| prompts.prompts_of(&Workflow::new(name).unwrap()).clone();
+        assert_eq!((of("a"), of("b")), (own, base.prompts));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::memory::{Change, ChangeEffect, MemoryStatus, WeightReason, fold_chang
 
 /// Counts of a version. A memory counts for the version under which it was made, whatever changed it later.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PipelineQuality {
     /// Retrospectives that were closed under the version, or reviews that were decided under it.
     pub retrospectives: u64,

@@ -1,8 +1,14 @@
 //! The policy of a workflow: the constants and choices that control learning. Every report contains the
 //! policy under which it was made.
 
+mod budget;
+mod sections;
+mod stage;
+mod stage_order;
+mod validation;
+
 use retro_gate::Danger;
-use schemars::{JsonSchema, schema_for};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, to_value};
 
@@ -12,6 +18,9 @@ use crate::id::WorkflowKey;
 use crate::memory::CONTRADICTIONS_KEPT_MAX;
 use crate::pipeline::PipelineVersion;
 use crate::similarity::SimilarityScale;
+pub use sections::POLICY_SECTIONS;
+pub use stage::InvestigationStage;
+pub use validation::PolicyError;
 
 /// Policy of one workflow. Weights and weight changes are in thousandths. A field that is missing in the
 /// configuration takes its default.
@@ -120,6 +129,9 @@ pub struct Policy {
     /// for 600; a lower value forbids more.
     #[schemars(range(min = 1, max = 1000))]
     pub tombstone_similarity: u16,
+    /// Who investigates a run, in order. What a later stage is told includes what the earlier ones found. Without
+    /// `"heuristics"`, their findings in the run are not used; without `"model"`, no language model is asked.
+    pub stages: Vec<InvestigationStage>,
     /// Maximum number of attempts at one investigation.
     #[schemars(range(min = 1, max = 100))]
     pub investigation_attempts_max: u32,
@@ -153,6 +165,24 @@ pub struct Policy {
     pub held_dangers: Vec<Danger>,
     /// What counts as one witness when runs confirm a memory.
     pub witness: WitnessRule,
+    /// Maximum number of tokens of one investigation; 0 for no bound. A call that might exceed a budget is not made: the run
+    /// is investigated by the heuristics alone, and the report says so.
+    #[schemars(range(min = 0, max = TOKENS_MAX))]
+    pub investigation_tokens_max: u64,
+    /// Maximum number of tokens of all investigations of one retrospective; 0 for no bound.
+    #[schemars(range(min = 0, max = TOKENS_MAX))]
+    pub retrospective_tokens_max: u64,
+    /// Maximum cost of one investigation, in hundredths of a US dollar; 0 for no bound. Needs the price of the model in
+    /// `model_prices` of the configuration.
+    #[schemars(range(min = 0, max = CENTS_MAX))]
+    pub investigation_cents_max: u64,
+    /// Maximum cost of all investigations of one retrospective, in hundredths of a US dollar; 0 for no bound. Needs the
+    /// price of the model.
+    #[schemars(range(min = 0, max = CENTS_MAX))]
+    pub retrospective_cents_max: u64,
+    /// Maximum number of calls of the model in one investigation. In the last one it must answer.
+    #[schemars(range(min = 2, max = 64))]
+    pub model_turns_max: u32,
     /// Share of what one investigation may use (tokens, money, number of calls) that a language model may spend on a
     /// question about one step, per mille. With 0, it cannot ask about single steps.
     #[schemars(range(min = 0, max = 1000))]
@@ -189,6 +219,12 @@ const KEYS_ADDED: &[&str] = &[
     "window_backlog_permille",
     "model_refutes",
     "step_share_permille",
+    "stages",
+    "investigation_tokens_max",
+    "retrospective_tokens_max",
+    "investigation_cents_max",
+    "retrospective_cents_max",
+    "model_turns_max",
 ];
 
 /// Order in which runs are sampled from a window.
@@ -245,6 +281,7 @@ impl Default for Policy {
             contradiction_runs: 2,
             merge_similarity: SimilarityScale::MERGE,
             tombstone_similarity: SimilarityScale::TOMBSTONE,
+            stages: InvestigationStage::ALL.to_vec(),
             investigation_attempts_max: 3,
             failure_pause_s: 3600,
             failure_pause_max_s: 24 * 3600,
@@ -255,6 +292,11 @@ impl Default for Policy {
             rule_tokens_max: 200,
             held_dangers: Danger::HELD_BY_DEFAULT.to_vec(),
             witness: WitnessRule::Origin,
+            investigation_tokens_max: 200_000,
+            retrospective_tokens_max: 1_000_000,
+            investigation_cents_max: 0,
+            retrospective_cents_max: 0,
+            model_turns_max: 12,
             step_share_permille: 250,
             model_refutes: RefutedFinding::Neutral,
             pipeline: None,
@@ -262,80 +304,14 @@ impl Default for Policy {
     }
 }
 
-/// Error for a policy value that is out of bounds.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{key}` is {value}; it must be {low} to {high}{}", self.because())]
-pub struct PolicyError {
-    /// Key of the value, as written in `pipeline.toml`.
-    pub key: String,
-    /// Value that is out of bounds.
-    pub value: i64,
-    /// Minimum allowed value.
-    pub low: i64,
-    /// Maximum allowed value.
-    pub high: i64,
-    /// Key whose value determines the bound; `None` if the bound is fixed.
-    pub because_of: Option<&'static str>,
-}
-
-impl PolicyError {
-    fn because(&self) -> String {
-        self.because_of.map_or(String::new(), |other| format!(", because of `{other}`"))
-    }
-}
-
 /// Maximum duration in a policy, in seconds: ten years, to catch typing errors.
 const SECONDS_MAX: i64 = 10 * 365 * 24 * 3600;
+/// Maximum number of tokens in a budget, to catch typing errors.
+const TOKENS_MAX: i64 = 1_000_000_000;
+/// Maximum cost in a budget, in hundredths of a US dollar: a million dollars, to catch typing errors.
+const CENTS_MAX: i64 = 100_000_000;
 
 impl Policy {
-    /// Checks that every value is within the bounds of its field and consistent with the other values. Fails
-    /// with all violations.
-    pub fn validate(&self) -> Result<(), Vec<PolicyError>> {
-        let mut found = self.range_errors();
-        found.extend(self.cross_field_errors());
-        if found.is_empty() { Ok(()) } else { Err(found) }
-    }
-
-    fn range_errors(&self) -> Vec<PolicyError> {
-        // The bounds are read from the schema, so the documented and the checked bounds cannot differ.
-        let schema = schema_for!(Self).to_value();
-        let values = to_value(self).expect("a policy is plain data");
-        let fields = schema["properties"].as_object().into_iter().flatten();
-        let out = fields.filter_map(|(key, field)| {
-            let (low, high) = (field["minimum"].as_i64()?, field["maximum"].as_i64()?);
-            let value = integer_value(&values[key])?;
-            let out = !(low..=high).contains(&value);
-            out.then(|| PolicyError { key: key.clone(), value, low, high, because_of: None })
-        });
-        out.collect()
-    }
-
-    /// Returns errors for the values that are within their own bounds but conflict with another value.
-    fn cross_field_errors(&self) -> Vec<PolicyError> {
-        let weight_min = i64::from(self.inject_weight_min);
-        let rules = [
-            (
-                "inject_newcomers",
-                self.inject_newcomers.into(),
-                0,
-                self.inject_memories_max.into(),
-                "inject_memories_max",
-            ),
-            ("archive_weight", self.archive_weight.into(), 0, weight_min, "inject_weight_min"),
-            // Below the injection weight, a confirmed memory would begin in limbo and never be presented.
-            ("confirmed_weight", self.confirmed_weight.into(), weight_min, 1000, "inject_weight_min"),
-        ];
-        let violates = |(_, value, low, high, _): &(_, i64, i64, i64, _)| !(low..=high).contains(&value);
-        let to_error = |(key, value, low, high, other): (&str, _, _, _, _)| PolicyError {
-            key: key.to_owned(),
-            value,
-            low,
-            high,
-            because_of: Some(other),
-        };
-        rules.into_iter().filter(violates).map(to_error).collect()
-    }
-
     /// Returns the SHA-256 of the stored form of the policy as canonical JSON. Equal policies have equal
     /// hashes.
     pub fn content_hash(&self) -> String {
@@ -359,12 +335,6 @@ pub(crate) fn serialize_stored<S: Serializer>(policy: &Policy, to: S) -> Result<
     policy.stored_value().serialize(to)
 }
 
-/// Returns a policy value as an integer, or `None` if it is not one. An integer that is too large for an
-/// `i64` becomes `i64::MAX`, which exceeds every bound.
-fn integer_value(value: &Value) -> Option<i64> {
-    value.as_i64().or_else(|| value.as_u64().map(|_| i64::MAX))
-}
-
 /// Source of the policies of workflows, implemented outside the core.
 pub trait Policies: Send + Sync {
     /// Returns the policy currently in force for the workflow. An open retrospective keeps the policy under
@@ -382,39 +352,6 @@ impl Policies for Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_defaults_are_valid_and_a_bad_value_is_named() {
-        assert_eq!(Policy::default().validate(), Ok(()));
-        let error = Policy { harmed_delta: 5, ..Policy::default() }.validate().unwrap_err();
-        assert_eq!(error[0].to_string(), "`harmed_delta` is 5; it must be -1000 to 0");
-    }
-
-    #[test]
-    fn all_invalid_values_are_reported_together() {
-        let policy =
-            Policy { inject_weight_min: 20, threshold_runs: 0, tombstone_s: u64::MAX, ..Policy::default() };
-        let problems: Vec<_> = policy.validate().unwrap_err().iter().map(ToString::to_string).collect();
-        assert_eq!(
-            problems,
-            [
-                "`threshold_runs` is 0; it must be 1 to 100000",
-                "`tombstone_s` is 9223372036854775807; it must be 1 to 315360000",
-                "`archive_weight` is 50; it must be 0 to 20, because of `inject_weight_min`",
-            ]
-        );
-    }
-
-    #[test]
-    fn every_number_has_bounds() {
-        let schema = schema_for!(Policy).to_value();
-        for (key, field) in schema["properties"].as_object().unwrap() {
-            let bounded = field["minimum"].is_i64() && field["maximum"].is_i64();
-            let choice = ["sample_order", "held_dangers", "witness", "widen_repositories", "model_refutes"]
-                .contains(&key.as_str());
-            assert!(bounded || choice, "{key}: {field}");
-        }
-    }
 
     #[test]
     fn different_policies_have_different_hashes() {

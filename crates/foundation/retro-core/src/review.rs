@@ -18,7 +18,7 @@ pub use acknowledgement::is_acknowledgement;
 pub use reading::{ModelCosts, ModelReading, ModelReadingKind, ReviewReading};
 pub(crate) use report::ReviewReportInputs;
 pub use report::{ReportedRemark, ReviewReport};
-pub use settings::{ReviewSettings, ReviewSettingsError};
+pub use settings::{REVIEW_SECTIONS, ReviewSettings, ReviewSettingsError};
 pub use settle::{
     ACKNOWLEDGED_COUNTS, ASKED_AGAIN_COUNTS, DecidedRemark, OtherRequest, REMARKS_MAX, RESOLVED_COUNTS,
     ReadRemark, ReviewBatch, RuleMutation, RuleMutationKind, SettledRemarks, THUMBS_COUNT, settle_review,

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod fence;
+mod inspection;
 mod name;
 mod problem;
 mod prompts;

@@ -19,7 +19,7 @@ impl Prompts {
     }
 
     /// Checks the texts of the prompts of a pipeline, by file name; a prompt without a text has the shipped one. Fails with all
-    /// mistakes, at most one for each prompt.
+    /// mistakes.
     pub fn from_texts(
         pipeline: PipelineName,
         texts: &BTreeMap<String, String>,
@@ -31,10 +31,28 @@ impl Prompts {
                 Ok(()) => {
                     checked.insert(prompt, text.to_owned());
                 }
-                Err(problem) => problems.push(problem),
+                Err(found) => problems.extend(found),
             }
         }
         if problems.is_empty() { Ok(Self(checked)) } else { Err(problems) }
+    }
+
+    /// Returns these prompts with some of them replaced, by file name; a name that no prompt of the pipeline has is left out.
+    /// Fails with all mistakes in the replaced ones.
+    pub fn with_texts(
+        &self,
+        pipeline: PipelineName,
+        texts: &BTreeMap<String, String>,
+    ) -> Result<Self, Vec<PromptProblem>> {
+        let (mut replaced, mut problems) = (self.clone(), Vec::new());
+        for (file, text) in texts {
+            let Some(prompt) = PromptName::find_by_file(pipeline, file) else { continue };
+            match template::check_template(prompt, text) {
+                Ok(()) => _ = replaced.0.insert(prompt, text.clone()),
+                Err(found) => problems.extend(found),
+            }
+        }
+        if problems.is_empty() { Ok(replaced) } else { Err(problems) }
     }
 
     /// Returns the text of a prompt of the pipeline.
@@ -120,6 +138,31 @@ mod tests {
                 .contains("the prompt is always the same and has no variables, those are for workflow.md"),
             "{system:?}"
         );
+    }
+
+    #[test]
+    fn mistakes_in_branches_that_no_sample_takes_are_found_all_at_once_and_by_line() {
+        let text = "{{ facts }}\n{% if question and not question %}\n{{ facts | upper }}\n{{ facts.turns }} {{ fact }}\n\
+                    {% elif question is odd %}\n{{ range(3) }}\n{% for c in facts %}{{ c }}{% endfor %}\n{% endif %}\n\
+                    {{ \"\" if facts else question[1:] }}\n";
+        let problems = with_run(text).unwrap_err();
+        let found: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        let expected = [
+            "run.md:3: unknown filter `upper`; prompts have no filters",
+            "run.md:4: the prompt takes a variable apart",
+            "run.md:4: unknown variable `fact`; did you mean `facts`?",
+            "run.md:5: unknown test `odd`; write `{% if question %}`",
+            "run.md:6: unknown function `range`; prompts have no functions",
+            "run.md:7: the prompt takes a variable apart",
+            "run.md:9: the prompt takes a variable apart",
+        ];
+        assert_eq!(found.len(), expected.len(), "{found:#?}");
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(found.starts_with(expected), "{found}");
+        }
+        // A name that a template sets itself is no variable of the prompt, and a loop over words of its own is allowed.
+        let own = "{% set mine = \"x\" %}{% for word in [\"a\", \"b\"] %}{{ loop.index }} {{ word }}{{ mine }}{% endfor %}";
+        assert!(with_run(own).is_ok(), "{:?}", with_run(own));
     }
 
     #[test]

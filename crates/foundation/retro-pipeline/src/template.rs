@@ -12,6 +12,7 @@ use std::sync::Arc;
 use minijinja::value::{Object, ObjectRepr, Value};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 
+use crate::inspection::{TAKES_APART, find_mistakes};
 use crate::name::PromptName;
 use crate::problem::PromptProblem;
 
@@ -48,40 +49,43 @@ impl Object for Placeholder {
 }
 
 /// Checks the text of a prompt, and renders it with sample facts: once with all variables and once with those alone that are
-/// never empty. Fails with the first mistake.
-pub(crate) fn check_template(prompt: PromptName, text: &str) -> Result<(), PromptProblem> {
-    let problem = |line, sentence: String| Err(PromptProblem { prompt, line, sentence });
+/// never empty. Fails with all mistakes, by line; those that only a rendering shows are found once there are no others.
+pub(crate) fn check_template(prompt: PromptName, text: &str) -> Result<(), Vec<PromptProblem>> {
+    let problem = |line, sentence: String| PromptProblem { prompt, line, sentence };
+    let one = |line, sentence: String| Err(vec![problem(line, sentence)]);
     if text.trim().is_empty() {
-        return problem(1, "the prompt is empty; delete the file to have the shipped one".to_owned());
+        return one(1, "the prompt is empty; delete the file to have the shipped one".to_owned());
     }
     if text.len() > PROMPT_BYTES_MAX {
-        return problem(
+        return one(
             1,
             format!("the prompt has {} bytes; at most {PROMPT_BYTES_MAX} are allowed", text.len()),
         );
     }
     if let Some(at) = text.find(MARKS) {
         let found = u32::from(text[at..].chars().next().unwrap_or_default());
-        return problem(
+        return one(
             line_of(text, at),
             format!("has the character U+{found:X}, which is reserved; remove it"),
         );
     }
     let environment = build_environment();
     let template = environment.template_from_named_str(prompt.file_name(), text);
-    let template = template.map_err(|error| to_problem(prompt, &error))?;
-    let mut used: Vec<String> = template.undeclared_variables(false).into_iter().collect();
-    used.sort_unstable();
-    if let Some(unknown) = used.iter().find(|name| !is_variable(prompt, name)) {
-        let line = text.find(unknown.as_str()).map_or(1, |at| line_of(text, at));
-        return problem(line, describe_unknown(prompt, unknown));
+    let template = template.map_err(|error| vec![to_problem(prompt, &error)])?;
+    let mistakes = find_mistakes(prompt, &template, |name| describe_unknown(prompt, name));
+    if !mistakes.is_empty() {
+        return Err(mistakes.into_iter().map(|(line, sentence)| problem(line, sentence)).collect());
     }
     let sample = |all: bool| {
         let variables = prompt.variables().iter().filter(|one| all || !one.may_be_empty);
         variables.map(|one| (one.name, format!("sample of {}", one.name))).collect()
     };
-    render_template(prompt, text, &sample(true))?;
-    render_template(prompt, text, &sample(false)).map(|_| ())
+    let mut problems: Vec<_> = [true, false]
+        .into_iter()
+        .filter_map(|all| render_template(prompt, text, &sample(all)).err())
+        .collect();
+    problems.dedup();
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
 /// Renders a template with the facts of a run.
@@ -118,7 +122,7 @@ fn build_environment() -> Environment<'static> {
 
 /// Replaces the placeholders. Fails with a sentence if one was cut apart, or the result is too large.
 fn fill_placeholders(rendered: &str, texts: &[&str]) -> Result<String, String> {
-    let cut = || "the prompt takes a variable apart; write it whole, as in `{{ facts }}`".to_owned();
+    let cut = || TAKES_APART.to_owned();
     let mut parts = rendered.split(MARKS[0]);
     let mut out = parts.next().unwrap_or_default().to_owned();
     if out.contains(MARKS[1]) {
@@ -137,10 +141,6 @@ fn fill_placeholders(rendered: &str, texts: &[&str]) -> Result<String, String> {
         }
     }
     Ok(out.trim().to_owned())
-}
-
-fn is_variable(prompt: PromptName, name: &str) -> bool {
-    prompt.variables().iter().any(|one| one.name == name)
 }
 
 fn describe_unknown(prompt: PromptName, unknown: &str) -> String {

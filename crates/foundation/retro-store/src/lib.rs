@@ -86,7 +86,7 @@ pub use operator::{
     DatabaseHealth, InvestigationAttempts, MemoryFilter, OperatorStore, RUNS_SEARCHED_MAX,
     RetrospectiveDetail, RetrospectiveRow, RunExposure, RunFilter, RunRow, RunSearch, WorkflowRow,
 };
-pub use pipeline::{PipelineRevert, PipelineStore, PipelineVersionRow};
+pub use pipeline::{PipelineRevert, PipelineRevertRow, PipelineStore, PipelineVersionRow};
 pub use recall::{AGENT_CONNECTIONS_MAX, AppliedPresentations, Presentation, RecallStore};
 pub use replay::{
     CancelBatchResult, DiscardResult, IncomingReplay, NewReplayBatch, OutgoingReplay, ReplayBatchItem,

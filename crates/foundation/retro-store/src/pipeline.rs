@@ -14,24 +14,31 @@ use crate::Result;
 
 /// A version of a pipeline under which a tenant had a retrospective or a review.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PipelineVersionRow {
     /// The pipeline.
     pub pipeline: PipelineName,
     /// SHA-256 of policy or settings, prompts and schemas.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub hash: PipelineHash,
     /// SHA-256 of the prompts alone.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub prompts: PipelineHash,
     /// Folder from which the process had read it; empty for the built-in pipeline.
     pub loaded_from: String,
     /// First retrospective under it; `None` for the review pipeline.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub retrospective: Option<RetrospectiveId>,
     /// First review under it; `None` for the other pipeline.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub review: Option<ReviewBatchId>,
     /// Workflow of that retrospective, or rule scope of that review.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub workflow: Workflow,
     /// Time when that retrospective was opened or that review was decided, by the database's clock.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub first_seen: Timestamp,
     /// What became of the memories that it made.
     pub quality: PipelineQuality,
@@ -39,14 +46,28 @@ pub struct PipelineVersionRow {
 
 /// A version that a person took back into the folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PipelineRevert {
     /// Version that was written.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub hash: PipelineHash,
     /// Who did it, when and why.
     #[serde(flatten)]
     pub act: Attribution,
     /// Folder that was written.
     pub folder: String,
+}
+
+/// A recorded revert.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct PipelineRevertRow {
+    /// The revert, with the time of the machine on which it was requested.
+    #[serde(flatten)]
+    pub revert: PipelineRevert,
+    /// Time when it was recorded, by the database's clock.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub recorded_at: Timestamp,
 }
 
 /// Reads versions of the pipelines, and records that people take them back.
@@ -79,5 +100,5 @@ pub trait PipelineStore: Send + Sync {
     async fn record_pipeline_revert(&self, tenant: &Tenant, revert: &PipelineRevert) -> Result<()>;
 
     /// Lists the newest reverts of the tenant, newest first, at most `limit`.
-    async fn list_pipeline_reverts(&self, tenant: &Tenant, limit: u32) -> Result<Vec<PipelineRevert>>;
+    async fn list_pipeline_reverts(&self, tenant: &Tenant, limit: u32) -> Result<Vec<PipelineRevertRow>>;
 }

@@ -39,8 +39,14 @@ impl CallJournal for CaseJournal {
     }
 
     async fn load_spending(&self) -> Result<Vec<(BudgetBound, Spending)>, StoreError> {
-        Ok(Vec::new())
+        let spent = sum_tokens(self.calls.lock().unwrap_or_else(PoisonError::into_inner).iter());
+        Ok(vec![(BudgetBound::Investigation, spent), (BudgetBound::Retrospective, spent)])
     }
+}
+
+/// Sums the tokens of calls. A script costs nothing.
+fn sum_tokens<'a>(calls: impl Iterator<Item = &'a ModelCall>) -> Spending {
+    Spending { tokens: calls.map(|call| call.usage.total()).sum(), micro_usd: 0 }
 }
 
 #[async_trait]
@@ -86,7 +92,8 @@ impl CallJournal for ReviewCaseJournal {
     }
 
     async fn load_spending(&self) -> Result<Vec<(BudgetBound, Spending)>, StoreError> {
-        Ok(Vec::new())
+        let spent = sum_tokens(self.lock_calls().iter().map(|one| &one.call));
+        Ok(vec![(BudgetBound::Review, spent)])
     }
 }
 

@@ -10,7 +10,7 @@ use retro_core::id::{Epoch, MemoryId, Ordinal, RunId, Step, Tenant, Workflow, Wo
 use retro_core::learn::{ClosingFacts, WriterFacts, build_batch, close_retrospective, delete_by_operator};
 use retro_core::manual::{NamedRun, trigger_retrospective};
 use retro_core::memory::{Change, ChangeCause, Memory, Tombstone};
-use retro_core::model_use::ModelBudget;
+use retro_core::model_use::{ModelPrice, SpendingLimit};
 use retro_core::policy::{Policies as _, Policy};
 use retro_core::report::{InvestigationTiming, Report, WindowRun, WorkflowHistory};
 use retro_core::retrospective::{
@@ -32,8 +32,8 @@ use super::journal::CaseJournal;
 
 /// Time of the first retrospective of a case.
 pub(super) const START: &str = "2026-01-01T00:00:00Z";
-/// Maximum number of answers of a scripted model, and of tokens of each.
-const MODEL_TURNS_MAX: u32 = 20;
+/// Price of a script, so that a pipeline that bounds the cost can be played.
+pub(super) const SCRIPT_PRICE: ModelPrice = ModelPrice { input: 0, cached: 0, output: 0 };
 /// Maximum number of tokens of an answer; a script is never cut off.
 pub(super) const OUTPUT_TOKENS_MAX: u32 = 4000;
 
@@ -75,11 +75,12 @@ impl<'a> CasePlayer<'a> {
                 .map_err(|problem| format!("{}: {problem}", file.place(values.span())))?,
             None => policy,
         };
+        let prompts = pipeline.version().contents().prompts_of(&key.workflow).clone();
         Ok(Self {
             file,
             policy,
             key,
-            prompts: pipeline.version().contents().prompts.clone(),
+            prompts,
             now: START.parse().expect("a valid time"),
             state: WorkflowState::default(),
             previous: None,
@@ -398,10 +399,9 @@ fn build_engine(told: &CaseRun) -> Box<dyn Engine> {
     };
     let model = ScriptedModel::from_answers(told.model.iter().enumerate().map(answer).collect());
     let settings = ModelSettings {
-        turns_max: MODEL_TURNS_MAX,
         output_tokens_max: OUTPUT_TOKENS_MAX,
-        price: None,
-        budget: ModelBudget::default(),
+        price: Some(SCRIPT_PRICE),
+        day: SpendingLimit::default(),
     };
     Box::new(ModelEngine::new(Arc::new(model), settings))
 }

@@ -9,7 +9,7 @@ use retro_config::Pipeline;
 use retro_core::id::{MemoryId, RemarkKey, RemarkKind, Repository, ReviewedPullRequest, Tenant};
 use retro_core::learn::{ReviewClosingFacts, RuleFacts, close_review};
 use retro_core::memory::{Change, ChangeCause, Memory, Tombstone};
-use retro_core::model_use::ModelBudget;
+use retro_core::model_use::SpendingLimit;
 use retro_core::pipeline::PipelineVersion;
 use retro_core::policy::{Policies as _, Policy};
 use retro_core::remark::{AuthorAssociation, Remark};
@@ -25,7 +25,7 @@ use serde_json::json;
 use super::expectation::Outcome;
 use super::file::{CaseFile, CaseRemark, CaseReview};
 use super::journal::ReviewCaseJournal;
-use super::play::{OUTPUT_TOKENS_MAX, START};
+use super::play::{OUTPUT_TOKENS_MAX, SCRIPT_PRICE, START};
 
 /// The state of the repository of a case.
 pub(super) struct ReviewPlayer<'a> {
@@ -195,8 +195,8 @@ fn build_reader(told: &CaseReview) -> Box<dyn RemarkReader> {
     });
     let settings = ModelReaderSettings {
         output_tokens_max: OUTPUT_TOKENS_MAX,
-        price: None,
-        budget: ModelBudget::default(),
+        price: Some(SCRIPT_PRICE),
+        day: SpendingLimit::default(),
         time_max: Duration::from_secs(3600),
     };
     Box::new(ModelReader::new(Arc::new(model), settings))

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::cli::{ConfigCommand, Output};
 use crate::exit::Exit;
 use crate::outgoing::build_outgoing_http;
-use crate::{embedder, output};
+use crate::{embedder, model, output};
 
 /// A configuration value and its source.
 #[derive(Debug, Serialize)]
@@ -59,8 +59,12 @@ pub(crate) fn report_problems(output: Output, problems: &[String]) -> anyhow::Re
 }
 
 fn check_config(config: &Config, output: Output) -> anyhow::Result<Exit> {
-    if let Err(problems) = Pipeline::read_folder(config.pipelines.as_deref()) {
-        return report_problems(output, problems.sentences());
+    let pipeline = match Pipeline::read_folder(config.pipelines.as_deref()) {
+        Ok(pipeline) => pipeline,
+        Err(problems) => return report_problems(output, problems.sentences()),
+    };
+    if let Err(problem) = model::check_pipelines(config, &pipeline) {
+        return report_problems(output, &[problem.to_string()]);
     }
     if let Err(problem) = embedder::check_support(config) {
         return report_problems(output, &[problem.to_string()]);

@@ -40,11 +40,15 @@ fn check_pipeline(folder: Option<&Path>, output: Output) -> anyhow::Result<Exit>
         Err(problems) => return report_problems(output, problems.sentences()),
     };
     let versions = name_versions(&pipeline);
-    let data =
-        json!({"problems": [], "version": pipeline.version().hashes(), "versions": version_map(&pipeline)});
-    output::print_data(output, &data, || match folder {
-        Some(folder) => format!("{} is valid: {versions}", folder.display()),
-        None => format!("`pipelines` is not set: the built-in pipelines apply, {versions}"),
+    let notes = pipeline.policies().describe_older_forms();
+    let data = json!({"problems": [], "notes": notes, "version": pipeline.version().hashes(),
+        "versions": version_map(&pipeline)});
+    output::print_data(output, &data, || {
+        let valid = match folder {
+            Some(folder) => format!("{} is valid: {versions}", folder.display()),
+            None => format!("`pipelines` is not set: the built-in pipelines apply, {versions}"),
+        };
+        [valid].iter().chain(&notes).cloned().collect::<Vec<_>>().join("\n")
     })?;
     Ok(Exit::Done)
 }
@@ -63,15 +67,16 @@ fn version_map(pipeline: &Pipeline) -> Map<String, Value> {
 fn explain_pipeline(config: &Config, output: Output, workflow: Option<&Workflow>) -> anyhow::Result<Exit> {
     let pipeline = Pipeline::read_folder(config.pipelines.as_deref())?;
     let of_review = (pipeline.review().explain_values(), pipeline.review().explain_prompts());
-    let (values, prompts) = (pipeline.policies().explain_values(workflow), pipeline.explain_prompts());
+    let (values, prompts) =
+        (pipeline.policies().explain_values(workflow), pipeline.explain_prompts(workflow));
     let mut by_key = explain_as_map(&values, &prompts);
     by_key.insert("version".to_owned(), json!(pipeline.version().hashes()));
     let mut review = explain_as_map(&of_review.0, &of_review.1);
     review.insert("version".to_owned(), json!(pipeline.review().version().hashes()));
     by_key.insert("review".to_owned(), review.into());
     output::print_data(output, &by_key, || {
-        let lines = values.iter().map(format_value).chain(prompts.iter().map(format_prompt));
-        let review = of_review.0.iter().map(format_value).chain(of_review.1.iter().map(format_prompt));
+        let lines = format_values(&values).into_iter().chain(prompts.iter().map(format_prompt));
+        let review = format_values(&of_review.0).into_iter().chain(of_review.1.iter().map(format_prompt));
         let review = review.map(|line| format!("review: {line}"));
         lines.chain(review).chain([name_versions(&pipeline)]).collect::<Vec<_>>().join("\n")
     })?;
@@ -82,7 +87,8 @@ fn explain_as_map(values: &[ExplainedValue], prompts: &[ExplainedPrompt]) -> Map
     let value = |one: &ExplainedValue| {
         (
             one.key.clone(),
-            json!({"value": one.value, "source": describe_origin(one), "default": one.default, "description": one.doc}),
+            json!({"value": one.value, "section": one.section, "source": describe_origin(one),
+                "default": one.default, "description": one.doc}),
         )
     };
     let mut by_key: Map<String, Value> = values.iter().map(value).collect();
@@ -99,6 +105,16 @@ fn describe_origin(one: &ExplainedValue) -> String {
 
 fn describe_prompt_origin(one: &ExplainedPrompt) -> String {
     one.from.as_ref().map_or("default".to_owned(), |path| path.display().to_string())
+}
+
+/// Formats values as lines, those of each section below its name.
+fn format_values(values: &[ExplainedValue]) -> Vec<String> {
+    let of_section = values.chunk_by(|one, next| one.section == next.section);
+    let lines = of_section.flat_map(|values| {
+        let head = values.first().map(|one| format!("[{}]", one.section));
+        head.into_iter().chain(values.iter().map(format_value))
+    });
+    lines.collect()
 }
 
 fn format_value(one: &ExplainedValue) -> String {

@@ -19,7 +19,8 @@ use retro_http::{
 };
 use retro_operator::{
     CancelService, EditService, KillSwitchService, ReplayService, SharedRedactFn, cancel_router, edit_router,
-    kill_switch_router, memory_commands_router, replay_router, requests_router, rule_commands_router,
+    kill_switch_router, memory_commands_router, pipeline_router, replay_router, requests_router,
+    rule_commands_router,
 };
 use retro_redact::Redactor;
 use retro_store::{AgentStore, RecallStore};
@@ -228,6 +229,7 @@ impl RunningProcess {
             let people = retro_operator::router(store.clone(), redact, Arc::new(SystemClock))
                 .merge(cancel_router(steering))
                 .merge(kill_switch_router(KillSwitchService::new(store.clone(), Arc::new(SystemClock))))
+                .merge(pipeline_router(store.clone(), self.process.policies.clone()))
                 .merge(edit_router(edits))
                 .merge(replay_router(replays))
                 .merge(requests_router(commands.clone()))

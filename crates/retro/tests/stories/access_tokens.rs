@@ -97,7 +97,7 @@ fn as_variables<'a>(variables: &'a [(&'static str, String)]) -> Vec<(&'static st
 #[tokio::test]
 async fn an_agent_on_another_machine_uses_tls_and_a_token_of_its_tenant() {
     let (mut world, certificate) = (World::empty(), Certificate::generate());
-    world.write_policy("[policy]\nwithhold_permille = 0\n");
+    world.write_policy("[context]\nwithhold_permille = 0\n");
     world.up_at("0.0.0.0:0", &as_variables(&certificate.install(&world))).await;
     assert!(world.http_url().starts_with("https://0.0.0.0:"), "{}", world.http_url());
     let token = create_token(&world, "acme", "ci", "emit,context").await;
@@ -175,7 +175,7 @@ async fn an_agent_on_another_machine_uses_tls_and_a_token_of_its_tenant() {
 #[tokio::test]
 async fn a_decision_names_the_token_with_which_it_was_made() {
     let mut world = World::empty();
-    world.write_policy("[policy]\nwithhold_permille = 0\n");
+    world.write_policy("[context]\nwithhold_permille = 0\n");
     world.up_with_env(&[("RETRO_HTTP_REQUIRE_TOKENS", "true")]).await;
     let agent = create_token(&world, "acme", "agents", "emit,context").await;
     let token = create_token(&world, "acme", "ci-ops", "read,operate").await;
@@ -371,7 +371,7 @@ async fn a_server_that_would_show_tokens_to_others_does_not_start() {
 #[tokio::test]
 async fn the_clients_in_single_files_send_their_token() {
     let mut world = World::empty();
-    world.write_policy("[policy]\nwithhold_permille = 0\n");
+    world.write_policy("[context]\nwithhold_permille = 0\n");
     world.up_with_env(&[("RETRO_HTTP_REQUIRE_TOKENS", "true")]).await;
     let token = create_token(&world, "acme", "ci", "emit,context").await;
     let (token_file, url) = (world.write_file("token", format!("{token}\n")), world.http_url().to_owned());

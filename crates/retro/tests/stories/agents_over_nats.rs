@@ -64,7 +64,7 @@ async fn was_presented(world: &World, tenant: &str, run: &str, memory: &str) -> 
 #[tokio::test]
 async fn an_agent_gets_over_nats_what_it_gets_over_http_and_no_other_tenants() {
     let mut world = World::empty();
-    world.write_policy("[policy]\nwithhold_permille = 0\n");
+    world.write_policy("[context]\nwithhold_permille = 0\n");
     world.up().await;
     for tenant in ["default", "acme"] {
         let runs = build_correcting_runs(WORKFLOW, "deploy_service", 0..10);

@@ -11,7 +11,7 @@ const WHY: &str = "the region was in the ticket all along";
 /// Starts a program that withholds nothing, and teaches it a memory. Returns its id.
 async fn start_and_learn() -> (World, String) {
     let mut world = World::empty();
-    world.write_policy("[policy]\nwithhold_permille = 0\n");
+    world.write_policy("[context]\nwithhold_permille = 0\n");
     world.up().await;
     world
         .emit_and_wait("default", "first.jsonl", &build_correcting_runs(WORKFLOW, "deploy_service", 0..10))

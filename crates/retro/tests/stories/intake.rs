@@ -62,7 +62,7 @@ async fn a_repeated_idempotency_key_replays_the_answer_and_refuses_another_reque
 #[tokio::test]
 async fn a_body_of_ten_megabytes_is_stored_apart_and_read_by_its_investigation() {
     let mut world = World::empty();
-    world.write_policy("[policy]\nthreshold_runs = 1\n");
+    world.write_policy("[trigger]\nthreshold_runs = 1\n");
     world.up().await;
     let listing = "a line of a long listing\n".repeat(10 * 1024 * 1024 / 25);
     let run = RunBuilder::new("release", "release-1").with_message("Deploy the service.");

@@ -17,7 +17,7 @@ async fn ask(world: &World, tenant: &str, step: &str) -> (usize, String) {
 #[tokio::test]
 async fn a_kill_switch_stops_a_step_a_workflow_a_tenant_or_everybody() {
     let mut world = World::empty();
-    world.write_policy("[policy]\nwithhold_permille = 0\n");
+    world.write_policy("[context]\nwithhold_permille = 0\n");
     world.up().await;
     for tenant in ["default", "acme"] {
         let runs = build_correcting_runs(WORKFLOW, "deploy_service", 0..10);

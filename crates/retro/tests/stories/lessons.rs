@@ -7,8 +7,7 @@ use crate::world::{RunBuilder, World, json_items, json_text};
 const WORKFLOW: &str = "release";
 const TOOL: &str = "deploy_service";
 /// Two runs make a window, and both are investigated.
-const POLICY: &str =
-    "[policy]\nthreshold_runs = 2\nsample_permille = 1000\nsample_runs_max = 2\nwithhold_permille = 0\n";
+const POLICY: &str = "[trigger]\nthreshold_runs = 2\n[selection]\nsample_permille = 1000\nsample_runs_max = 2\n[context]\nwithhold_permille = 0\n";
 const CAUSE: &str = "the default region was removed in May";
 
 fn build_correcting_run(id: &str) -> Value {

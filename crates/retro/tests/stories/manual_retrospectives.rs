@@ -110,7 +110,7 @@ async fn an_accepted_proposal_is_presented_and_a_refused_one_stays_listed() {
 async fn a_run_seen_by_a_manual_and_an_automatic_retrospective_counts_once() {
     // One run in ten has a lesson, and every run of the window is sampled.
     let mut world = World::empty();
-    world.write_policy("[policy]\nsample_permille = 1000\nsample_runs_max = 10\n");
+    world.write_policy("[selection]\nsample_permille = 1000\nsample_runs_max = 10\n");
     world.up().await;
     let quiet = |n: u64| {
         RunBuilder::new(WORKFLOW, &format!("release-{n}")).with_message("Nothing to do.").build_event()

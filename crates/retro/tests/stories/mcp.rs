@@ -102,7 +102,7 @@ fn error_of(result: &Value) -> &str {
 /// Starts a program that withholds nothing, and teaches it a memory. Returns its id.
 async fn start_and_learn(tenant: &str, variables: &[(&str, &str)]) -> (World, String) {
     let mut world = World::empty();
-    world.write_policy("[policy]\nwithhold_permille = 0\n");
+    world.write_policy("[context]\nwithhold_permille = 0\n");
     world.up_with_env(variables).await;
     let runs = build_correcting_runs(WORKFLOW, "deploy_service", 0..10);
     world.emit_and_wait(tenant, "runs.jsonl", &runs).await;

@@ -62,8 +62,15 @@ fn variables<'v>(endpoint: &'v ModelEndpoint, key_file: &'v str) -> Vec<(&'stati
 
 /// Starts a program whose investigators ask this endpoint.
 async fn up_with_model(endpoint: &ModelEndpoint, more: &[(&'static str, &str)]) -> World {
+    up_with_budget(endpoint, "", more).await
+}
+
+/// Starts such a program under a policy with these lines of `[budget]`.
+async fn up_with_budget(endpoint: &ModelEndpoint, budget: &str, more: &[(&'static str, &str)]) -> World {
     let mut world = World::empty();
-    world.write_policy("[policy]\ninvestigation_attempts_max = 1\nwithhold_permille = 0\n");
+    world.write_policy(&format!(
+        "[investigation]\ninvestigation_attempts_max = 1\n[context]\nwithhold_permille = 0\n[budget]\n{budget}"
+    ));
     let key_file = world.write_file("key", format!("{KEY}\n"));
     let variables = [variables(endpoint, &key_file), more.to_vec()].concat();
     world.up_with_env(&variables).await;
@@ -147,7 +154,8 @@ async fn a_model_finds_what_no_heuristics_see_and_both_protocols_learn_the_same(
 #[tokio::test]
 async fn killed_after_every_call_nothing_is_paid_twice() {
     const CALLS: usize = 6;
-    let policy = "[policy]\nthreshold_runs = 2\nsample_permille = 1000\ninvestigation_attempts_max = 20\n";
+    let policy = "[trigger]\nthreshold_runs = 2\n[selection]\nsample_permille = 1000\n\
+                  [investigation]\ninvestigation_attempts_max = 20\n";
     let mut exports = Vec::new();
     for killed in [false, true] {
         let endpoint = ModelEndpoint::start(|_, body| investigate(body)).await;
@@ -194,7 +202,7 @@ async fn the_report_says_what_each_fault_of_the_endpoint_did() {
     })
     .await;
     let mut world =
-        up_with_model(&endpoint, &[("RETRO_MODEL_TIMEOUT_S", "2"), ("RETRO_MODEL_TURNS_MAX", "4")]).await;
+        up_with_budget(&endpoint, "model_turns_max = 4\n", &[("RETRO_MODEL_TIMEOUT_S", "2")]).await;
     world.emit_and_wait("default", "runs.jsonl", &build_runs(0..2)).await;
     let busy = |wait: &str| ModelReply::Status(429, Some(wait.to_owned()));
     let wrong_schema = submit(json!({"findings": "many"}));

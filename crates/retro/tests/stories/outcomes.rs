@@ -135,7 +135,9 @@ async fn check_credited_once(kind: DatabaseKind) {
     let mut world = Fleet::unstarted(kind).await;
     world.start_broker().await;
     world.start_database().await;
-    world.write_policy("[policy]\nthreshold_runs = 4\nsample_permille = 1000\nsample_runs_max = 4\n");
+    world.write_policy(
+        "[trigger]\nthreshold_runs = 4\n[selection]\nsample_permille = 1000\nsample_runs_max = 4\n",
+    );
     world.up().await;
     world
         .emit_and_wait("default", "first.jsonl", &build_correcting_runs(WORKFLOW, "deploy_service", 0..4))

@@ -6,11 +6,16 @@ use serde_json::{Value, json};
 use crate::world::{DatabaseKind, Fleet, RunBuilder, World, json_items, json_text, project_path};
 
 const WORKFLOW: &str = "bookings";
-const POLICY: &str = "[policy]\nthreshold_runs = 2\nsample_permille = 1000\nwithhold_permille = 0\n";
+const POLICY: &str =
+    "[trigger]\nthreshold_runs = 2\n[selection]\nsample_permille = 1000\n[context]\nwithhold_permille = 0\n";
 
 fn build_runs(runs: std::ops::Range<u64>) -> Vec<Value> {
+    build_runs_of(WORKFLOW, runs)
+}
+
+fn build_runs_of(workflow: &str, runs: std::ops::Range<u64>) -> Vec<Value> {
     let build = |number| {
-        RunBuilder::new(WORKFLOW, &format!("run-{number}"))
+        RunBuilder::new(workflow, &format!("{workflow}-{number}"))
             .with_message("Which desks are booked on the third of April?")
             .with_call("find_bookings", &json!({"day": "03-04-2026"}), r#"{"items":[],"total":0}"#)
             .with_call("find_bookings", &json!({"day": "2026-04-03"}), r#"{"items":["d7"],"total":1}"#)
@@ -34,9 +39,14 @@ fn variables(endpoint: &ModelEndpoint) -> [(&'static str, &str); 3] {
 }
 
 fn write_prompt(world: &World, text: &str) -> String {
-    let path = world.path("pipelines/retrospective/prompts");
-    std::fs::create_dir_all(path).expect("the folder can be written");
-    world.write_file("pipelines/retrospective/prompts/system.md", text)
+    write_prompt_in(world, "prompts", text)
+}
+
+/// Writes the instructions into a folder of the pipeline.
+fn write_prompt_in(world: &World, folder: &str, text: &str) -> String {
+    let folder = format!("pipelines/retrospective/{folder}");
+    std::fs::create_dir_all(world.path(&folder)).expect("the folder can be written");
+    world.write_file(&format!("{folder}/system.md"), text)
 }
 
 /// Returns the instructions that the model was given, call by call.
@@ -169,12 +179,105 @@ async fn a_retrospective_under_way_keeps_the_prompts_it_was_opened_with_in_anoth
 }
 
 #[tokio::test]
+async fn a_workflow_has_a_budget_and_stages_of_its_own() {
+    let endpoint = start_endpoint().await;
+    let mut world = World::empty();
+    let own = |values: &str| format!("{POLICY}[workflow.{WORKFLOW}]\n{values}\n");
+    world.write_policy(&own("retrospective_tokens_max = 100"));
+    world.up_with_env(&variables(&endpoint)).await;
+    world.emit_and_wait("default", "one.jsonl", &build_runs(0..2)).await;
+    let [report] = &list_reports(&world).await[..] else { panic!("one report") };
+    let id = json_text(report, "id").to_owned();
+    let shown = world.run_retro(&["reports", "show", &id]).await.out;
+    assert!(shown.contains("the token budget of the retrospective does not allow another call"), "{shown}");
+    assert!(shown.contains("retrospective_tokens_max"), "the report has the budget: {shown}");
+    assert_eq!((&report["policy"]["retrospective_tokens_max"], endpoint.request_count()), (&json!(100), 0));
+
+    world.write_policy(&own("stages = [\"heuristics\"]"));
+    world.wait_for_log("stages [\"heuristics\",\"model\"] -> [\"heuristics\"]").await;
+    world.emit_and_wait("default", "two.jsonl", &build_runs(2..4)).await;
+    let report = list_reports(&world).await.pop().expect("two reports");
+    let id = json_text(&report, "id").to_owned();
+    let shown = world.run_retro(&["reports", "show", &id]).await.out;
+    assert!(shown.contains("the pipeline lists no language model for this workflow"), "{shown}");
+    assert_eq!((&report["policy"]["stages"], endpoint.request_count()), (&json!(["heuristics"]), 0));
+
+    // Without the override, the model is asked again.
+    world.write_policy(POLICY);
+    world.wait_for_log("stages [\"heuristics\"] -> [\"heuristics\",\"model\"]").await;
+    world.emit_and_wait("default", "three.jsonl", &build_runs(4..6)).await;
+    assert!(endpoint.request_count() > 0);
+    world.verify_store().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_workflow_has_prompts_of_its_own_from_the_check_to_the_revert() {
+    const OTHER: &str = "invoices";
+    let endpoint = start_endpoint().await;
+    let mut world = World::empty();
+    let own = format!("{POLICY}[workflow.{WORKFLOW}]\nprompts = \"prompts/desks\"\n");
+    world.write_policy(&own);
+    let prompt = write_prompt_in(&world, "prompts/desks", "Look at {{ desks }}.\n");
+    let refused = world.run_retro(&["up", "--http-listen", "127.0.0.1:0"]).await;
+    assert_eq!(refused.code, Some(4), "{refused:?}");
+    assert!(refused.err.contains(&format!("{prompt}:1: uses `desks`")), "{refused:?}");
+
+    write_prompt_in(&world, "prompts/desks", "Look at desks.\n");
+    world.up_with_env(&variables(&endpoint)).await;
+    world.emit_and_wait("default", "one.jsonl", &build_runs(0..2)).await;
+    let seen = instructions(&endpoint);
+    assert!(!seen.is_empty() && seen.iter().all(|text| text.starts_with("Look at desks.\n")), "{seen:?}");
+    world.emit_and_wait("default", "other.jsonl", &build_runs_of(OTHER, 0..2)).await;
+    let of_other = &instructions(&endpoint)[seen.len()..];
+    assert!(!of_other.is_empty() && !of_other.iter().any(|text| text.contains("desks.")), "{of_other:?}");
+    let first = json_text(&list_reports(&world).await[0]["pipeline"], "pipeline").to_owned();
+    let explained = world.run_json(&["pipeline", "explain", "--workflow", WORKFLOW]).await;
+    assert_eq!(explained["prompts"]["system.md"]["source"], json!(prompt));
+    let common = world.run_json(&["pipeline", "explain", "--workflow", OTHER]).await;
+    assert_eq!(common["prompts"]["system.md"]["source"], "default");
+
+    write_prompt_in(&world, "prompts/desks", "Look at desks again.\n");
+    world.wait_for_log("workflow bookings: prompt system.md").await;
+    world.emit_and_wait("default", "two.jsonl", &build_runs(2..4)).await;
+    assert!(instructions(&endpoint).last().expect("asked").starts_with("Look at desks again."));
+    let difference = world.run_retro(&["pipeline", "diff", &first[..8]]).await;
+    for shown in ["workflow bookings: prompts/system.md", "-Look at desks.\n", "+Look at desks again.\n"] {
+        assert!(difference.out.contains(shown), "{shown}: {difference:?}");
+    }
+
+    // Without the line that names it, the folder would be ignored without a word.
+    world.write_policy(POLICY);
+    world.wait_for_log("prompts/desks: no workflow names this folder").await;
+    let reverted = world.run_retro(&["pipeline", "revert", &first[..8], "--reason", "it was better"]).await;
+    assert_eq!(reverted.code, Some(0), "{reverted:?}");
+    assert_eq!(std::fs::read_to_string(&prompt).expect("written"), "Look at desks.\n");
+    let versions = world.run_json(&["pipeline", "versions"]).await;
+    assert_eq!(versions["current"], json!(first));
+    world.verify_store().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn only_a_model_may_investigate_and_there_is_none_so_nothing_starts() {
+    let world = World::empty();
+    let file = world.write_policy("[workflow.bookings]\nstages = [\"model\"]\n");
+    let refused = world.run_retro(&["up", "--http-listen", "127.0.0.1:0"]).await;
+    let said =
+        format!("{file}:2: `stages` lists only \"model\", and the investigators of this process have no");
+    assert!(refused.code == Some(4) && refused.err.contains(&said), "{refused:?}");
+    assert!(!world.data_dir().exists(), "nothing was started");
+    // Counters and writers need no model: the folder itself is valid.
+    assert_eq!(world.run_retro(&["pipeline", "check"]).await.code, Some(0));
+}
+
+#[tokio::test]
 async fn the_shipped_cases_hold_and_a_changed_constant_breaks_the_case_that_tells_it() {
     let world = World::empty();
     let shipped = project_path("pipelines");
     let played = world.run_retro(&["pipeline", "test", &shipped]).await;
     assert_eq!(played.code, Some(0), "{played:?}");
-    world.write_policy("[policy]\nconfirm_runs = 3\n");
+    world.write_policy("[learning]\nconfirm_runs = 3\n");
     let cases = format!("{shipped}/retrospective/cases");
     let mine = world.path("pipelines").display().to_string();
     let broken = world.run_retro(&["pipeline", "test", &mine, "--cases", &cases]).await;

@@ -11,14 +11,14 @@ const WORKFLOW: &str = "release";
 #[tokio::test]
 async fn an_edited_policy_applies_without_a_restart_and_an_invalid_edit_is_ignored() {
     let mut world = World::empty();
-    let file = world.write_policy("[policy]\nthreshold_runs = 6\n");
+    let file = world.write_policy("[trigger]\nthreshold_runs = 6\n");
     world.up().await;
     emit_and_wait_for_report(&world, "deploy_service", 0..6, 1).await;
 
-    world.write_policy("[policy]\nthreshold_rnus = 3\nhelped_delta = 2000\n");
+    world.write_policy("[trigger]\nthreshold_rnus = 3\n[learning]\nhelped_delta = 2000\n");
     let refused = [
         format!("{file}:2: unknown key `threshold_rnus`; did you mean `threshold_runs`?"),
-        format!("{file}:3: `helped_delta` is 2000; it must be a whole number, 0 to 1000"),
+        format!("{file}:4: `helped_delta` is 2000; it must be a whole number, 0 to 1000"),
     ];
     world.wait_for_log(&refused.join("; ")).await;
     for command in [&["config", "check"][..], &["pipeline", "check"]] {
@@ -31,7 +31,7 @@ async fn an_edited_policy_applies_without_a_restart_and_an_invalid_edit_is_ignor
     }
     emit_and_wait_for_report(&world, "deploy_service", 6..12, 2).await;
 
-    world.write_policy("[policy]\nthreshold_runs = 3\n[workflow.release]\nhelped_delta = 70\n");
+    world.write_policy("[trigger]\nthreshold_runs = 3\n[workflow.release]\nhelped_delta = 70\n");
     world.wait_for_log("threshold_runs 6 -> 3, workflow release: threshold_runs 6 -> 3, workflow release: helped_delta 100 -> 70").await;
     emit_and_wait_for_report(&world, "deploy_service", 12..15, 3).await;
 
@@ -52,7 +52,7 @@ async fn an_edited_policy_applies_without_a_restart_and_an_invalid_edit_is_ignor
 #[tokio::test]
 async fn an_open_retrospective_keeps_its_policy_and_the_next_one_uses_the_edited_policy() {
     let mut fleet = Fleet::unstarted(DatabaseKind::Sqlite).await;
-    fleet.write_policy("[policy]\nthreshold_runs = 6\nsample_permille = 1000\nconfirmed_weight = 300\n");
+    fleet.write_policy("[trigger]\nthreshold_runs = 6\n[selection]\nsample_permille = 1000\n[learning]\nconfirmed_weight = 300\n");
     fleet.start_broker().await;
     fleet.migrate().await;
     let others = fleet.serve("counter,sampler,writer,relay");
@@ -65,7 +65,7 @@ async fn an_open_retrospective_keeps_its_policy_and_the_next_one_uses_the_edited
     };
     fleet.wait_for("a retrospective waits for an investigator", under_way).await;
 
-    fleet.write_policy("[policy]\nthreshold_runs = 3\nsample_permille = 1000\nconfirmed_weight = 500\n");
+    fleet.write_policy("[trigger]\nthreshold_runs = 3\n[selection]\nsample_permille = 1000\n[learning]\nconfirmed_weight = 500\n");
     fleet.wait_for_log("threshold_runs 6 -> 3, confirmed_weight 300 -> 500").await;
     let investigator = fleet.serve("investigator");
     fleet.wait_until_ready(investigator).await;

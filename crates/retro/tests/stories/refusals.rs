@@ -128,12 +128,12 @@ async fn every_configuration_error_is_reported_with_its_place_and_nothing_starts
     assert_eq!((checked.code, checked.out.trim_end()), (Some(4), errors.as_str()), "{checked:?}");
     for command in [&["config", "print"][..], &["up"], &["runs"]] {
         let refused = world.run_retro(&[command, &["--config", &wrong]].concat()).await;
-        let expected = (Some(1), format!("retro: {errors}"));
+        let expected = (Some(4), format!("retro: {errors}"));
         assert_eq!((refused.code, refused.err.trim_end().to_owned()), expected, "{refused:?}");
     }
     let mumbling = world.write_file("mumbling.toml", "log = \"retro=loud\"\n");
     let refused = world.run_retro(&["up", "--config", &mumbling]).await;
-    assert_refused(&refused, 1, &[&format!("{mumbling}:1: `log` is \"retro=loud\": ")]);
+    assert_refused(&refused, 4, &[&format!("{mumbling}:1: `log` is \"retro=loud\": ")]);
     assert!(!world.data_dir().exists(), "nothing was started");
 }
 

@@ -35,7 +35,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(3);
 
 /// Starts a world with a heavy memory for each subject and a light one, and returns the id of that one.
 async fn start_with_memories(world: &mut World, variables: &[(&str, &str)]) -> String {
-    world.write_policy("[policy]\nwithhold_permille = 0\nconfirmed_weight = 900\n");
+    world.write_policy("[learning]\nconfirmed_weight = 900\n[context]\nwithhold_permille = 0\n");
     world.up_with_env(variables).await;
     // An empty store proves nothing when it is verified.
     world
@@ -44,7 +44,7 @@ async fn start_with_memories(world: &mut World, variables: &[(&str, &str)]) -> S
     for title in HEAVY {
         add(world, "default", title, None).await;
     }
-    world.write_policy("[policy]\nwithhold_permille = 0\nconfirmed_weight = 150\n");
+    world.write_policy("[learning]\nconfirmed_weight = 150\n[context]\nwithhold_permille = 0\n");
     world.wait_for_log("confirmed_weight 900 -> 150").await;
     add(world, "default", LIGHTEST, None).await
 }
@@ -191,7 +191,7 @@ async fn a_search_finds_what_the_reader_may_be_handed_and_nothing_else() {
     assert!(is_found("default", dangerous, "").await, "released");
 
     // What chance withholds from a run is not found by searching either.
-    world.write_policy("[policy]\nwithhold_permille = 500\n");
+    world.write_policy("[context]\nwithhold_permille = 500\n");
     world.wait_for_log("withhold_permille 0 -> 500").await;
     let mut withheld = 0;
     for number in 0..20 {

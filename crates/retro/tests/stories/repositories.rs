@@ -71,7 +71,7 @@ const DOCS: Option<(&str, Option<&str>)> = Some(("acme/docs", Some("public")));
 #[tokio::test]
 async fn what_was_learnt_in_a_repository_is_handed_to_its_runs_until_another_has_shown_it() {
     let mut world = World::empty();
-    world.write_policy("[policy]\nwithhold_permille = 0\n");
+    world.write_policy("[context]\nwithhold_permille = 0\n");
     world.up().await;
     world.emit_and_wait("default", "vault.jsonl", &build_runs("vault", VAULT, SECRET_REGION)).await;
 
@@ -141,7 +141,7 @@ async fn what_was_learnt_in_a_repository_is_handed_to_its_runs_until_another_has
 #[tokio::test]
 async fn a_tenant_may_forbid_that_a_lesson_leaves_its_repository() {
     let mut world = World::empty();
-    world.write_policy("[policy]\nwithhold_permille = 0\nwiden_repositories = false\n");
+    world.write_policy("[learning]\nwiden_repositories = false\n[context]\nwithhold_permille = 0\n");
     world.up().await;
     for (name, repo) in [("open", OPEN), ("docs", DOCS)] {
         world.emit_and_wait("default", &format!("{name}.jsonl"), &build_runs(name, repo, "eu-west-1")).await;

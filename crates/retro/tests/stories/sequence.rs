@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use crate::world::{RunBuilder, World, intercode_fixture, json_items, json_text, project_path};
 
 const WORKFLOW: &str = "release";
-const POLICY: &str =
-    "[policy]\nthreshold_runs = 6\nsample_permille = 1000\nsample_runs_max = 6\nwithhold_permille = 0\n";
+const POLICY: &str = "[trigger]\nthreshold_runs = 6\n[selection]\nsample_permille = 1000\nsample_runs_max = 6\n[context]\nwithhold_permille = 0\n";
 
 /// Returns a run of a repository whose first call fails with an error that names it.
 fn build_run(number: u64, repository: &str) -> Value {

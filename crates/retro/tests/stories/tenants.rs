@@ -15,7 +15,7 @@ const MISSING_ID: &str = "00000000-0000-8000-8000-000000000000";
 async fn two_tenants_with_the_same_workflow_step_and_run_names_see_nothing_of_each_other() {
     let mut world = World::empty();
     // The memories of both tenants have to reach the same run.
-    world.write_policy("[policy]\nwithhold_permille = 0\n");
+    world.write_policy("[context]\nwithhold_permille = 0\n");
     world.up().await;
     // Both tenants have the same runs, and only the first has one more lesson: equal data of two tenants must
     // not be merged.
@@ -46,6 +46,13 @@ async fn two_tenants_with_the_same_workflow_step_and_run_names_see_nothing_of_ea
         assert_eq!(same["text"], context["text"]);
         let export = world.run_retro(&["--tenant", tenant, "export", "--canonical"]).await.out;
         assert_eq!(export.contains("page_the_owner"), tool);
+    }
+    for (tenant, had) in [(FIRST_TENANT, 1), (SECOND_TENANT, 1), ("default", 0)] {
+        let (status, body) = world.get(tenant, "/v1/pipelines/versions").await;
+        let listed: Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!((status, json_items(&listed["versions"]).len()), (200, had), "{tenant}: {body}");
+        let printed = world.run_json(&["--tenant", tenant, "pipeline", "versions"]).await;
+        assert_eq!(printed, listed, "{tenant}: the command prints what the route answers");
     }
     let build_question = |workflow: &str| json!({"workflow": workflow, "step": "deploy"});
     let default_context = world.fetch_context("default", &build_question(WORKFLOW)).await;

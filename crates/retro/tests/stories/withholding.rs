@@ -30,7 +30,7 @@ fn build_run(id: &str, is_handed: bool) -> Value {
 #[tokio::test]
 async fn a_memory_is_withheld_from_some_runs_by_chance_and_its_effect_is_told_from_them() {
     let mut world = World::empty();
-    world.write_policy("[policy]\n");
+    world.write_policy("");
     world.up().await;
     world
         .emit_and_wait("default", "first.jsonl", &build_correcting_runs(WORKFLOW, "deploy_service", 0..10))
@@ -58,7 +58,7 @@ async fn a_memory_is_withheld_from_some_runs_by_chance_and_its_effect_is_told_fr
     let preview = world.run_json(&preview).await;
     assert_eq!((json_items(&preview["memories"]).len(), &preview["withheld_by_chance"]), (1, &json!(0)));
 
-    world.write_policy("[policy]\nwithhold_permille = 500\n");
+    world.write_policy("[context]\nwithhold_permille = 500\n");
     world.wait_for_log("withhold_permille 100 -> 500").await;
     let mut runs = Vec::new();
     let mut handed = 0;
@@ -81,7 +81,7 @@ async fn a_memory_is_withheld_from_some_runs_by_chance_and_its_effect_is_told_fr
         assert!(shown.out.contains(claim) && shown.out.contains(&counts), "{command}: {shown:?}");
     }
 
-    world.write_policy("[policy]\nwithhold_permille = 0\n");
+    world.write_policy("[context]\nwithhold_permille = 0\n");
     world.wait_for_log("withhold_permille 500 -> 0").await;
     for name in &without {
         let answer = ask(&world, name).await;

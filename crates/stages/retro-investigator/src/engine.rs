@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use retro_consumer::Watch;
 use retro_core::finding::{InvestigationBrief, InvestigatorAnswer};
+use retro_core::policy::{InvestigationStage, Policy};
 use retro_core::report::HEURISTICS;
 use retro_store::StoreError;
 
@@ -19,9 +20,8 @@ pub struct InvestigationTask {
     pub journal: Arc<dyn InvestigationJournal>,
     /// Reason why the last attempt failed; `None` if none failed.
     pub last_error: Option<String>,
-    /// Share of the bounds of the investigation that a question of a model about one step may use, per mille; 0 if none may be
-    /// asked.
-    pub step_share_permille: u16,
+    /// Policy of the retrospective: who investigates, and within which bounds.
+    pub policy: Policy,
     /// Work that outlives the engine's future, such as a blocking task, must own it, so the watchdog keeps observing it.
     pub watch: Watch,
 }
@@ -38,6 +38,9 @@ pub trait Engine: Send + Sync + 'static {
     async fn investigate(&self, task: InvestigationTask) -> Result<InvestigatorAnswer, StoreError>;
 }
 
+/// Reason why a run is not investigated by a process without a model, if only a model may.
+const NO_MODEL: &str = "`stages` lists only \"model\", and no language model is configured: set `model_url`, or add \"heuristics\"";
+
 /// Engine that investigates with heuristics, without a model.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HeuristicEngine;
@@ -49,6 +52,9 @@ impl Engine for HeuristicEngine {
     }
 
     async fn investigate(&self, task: InvestigationTask) -> Result<InvestigatorAnswer, StoreError> {
+        if !task.policy.has_stage(InvestigationStage::Heuristics) {
+            return Ok(InvestigatorAnswer::Failed { reason: NO_MODEL.to_owned() });
+        }
         Ok(run_heuristics(task.brief, task.watch).await)
     }
 }

@@ -19,7 +19,7 @@ use crate::brief::BodySources;
 /// Calls of models of one investigation, and the prompts of its pipeline.
 #[async_trait]
 pub trait InvestigationJournal: CallJournal {
-    /// Loads the texts of the prompts under which the retrospective was opened, by file name. Returns `None` if none were
+    /// Loads the texts of the workflow's prompts under which the retrospective was opened, by file name. Returns `None` if none were
     /// stored, because an earlier version of the program opened it; the shipped ones apply then.
     async fn load_prompts(&self) -> Result<Option<BTreeMap<String, String>>, StoreError>;
 
@@ -59,7 +59,7 @@ impl InvestigationJournal for ClaimJournal {
             .store
             .load_pipeline(&retrospective.key.tenant, PipelineName::Retrospective, &version.pipeline)
             .await?;
-        Ok(stored.map(|contents| contents.prompts))
+        Ok(stored.map(|contents| contents.prompts_of(&retrospective.key.workflow).clone()))
     }
 
     async fn open_workflow_brief(&self) -> Result<WorkflowBrief, StoreError> {

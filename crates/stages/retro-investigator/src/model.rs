@@ -1,11 +1,13 @@
 //! Engine that asks a language model beside the heuristics.
 //!
-//! The heuristics run first. Their findings go into the prompt, the model looks into the run with tools
+//! The heuristics run first, whatever the stages of the policy are, because they also judge the memories that the run was given.
+//! Their findings go into the prompt if they are a stage before the model. The model looks into the run with tools
 //! (`conversation`, `tools`), and states what it found in fields (`answer`). A finding is built from the fields only if the
 //! trace confirms them (`heuristics/stated.rs`), and both are merged by what they say. The model's own words reach
 //! the report and no agent.
 //!
-//! A model that is away, or a budget that is used up, leaves the run to the heuristics, and the answer says so. An answer
+//! A model that is away, or a budget that is used up, leaves the run to the heuristics, and the answer says so; where they are no
+//! stage, the attempt fails. An answer
 //! that cannot be used is a failed attempt: it is recorded, and the next prompt says what was wrong with it.
 
 mod answer;
@@ -23,8 +25,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use retro_consumer::run_blocking;
-use retro_core::finding::{Compaction, InvestigatorAnswer, RawAnswer};
+use retro_core::finding::{Compaction, Finding, InvestigatorAnswer, RawAnswer};
 use retro_core::pipeline::PipelineName;
+use retro_core::policy::{InvestigationStage, Policy};
 use retro_core::report::HEURISTICS;
 use retro_model::LanguageModel;
 use retro_pipeline::{PromptProblem, Prompts};
@@ -33,6 +36,7 @@ use retro_telemetry::metrics::MODEL_INVESTIGATIONS;
 use tracing::{info, warn};
 
 pub use self::answer::answer_schema;
+use self::settings::InvestigationBounds;
 pub use self::settings::ModelSettings;
 use crate::engine::{Engine, InvestigationTask, run_heuristics};
 use crate::heuristics::judge_run_calls;
@@ -59,12 +63,17 @@ impl ModelEngine {
         Self { model, settings }
     }
 
+    /// Asks the model about a run. `told` are the findings of the heuristics that it is told.
     async fn ask_model(
         &self,
         task: &InvestigationTask,
-        heuristics: &RawAnswer,
+        told: Vec<Finding>,
     ) -> Result<(ConversationEnd, Option<Compaction>), StoreError> {
         let broken = |note| (ConversationEnd::NotAsked { outcome: "prompt_broken", note }, None);
+        let bounds = match InvestigationBounds::new(&self.settings, &task.policy, self.model.name()) {
+            Ok(bounds) => bounds,
+            Err(note) => return Ok((ConversationEnd::NotAsked { outcome: "over_budget", note }, None)),
+        };
         let stored = task.journal.load_prompts().await?;
         let prompts = Prompts::from_texts(PipelineName::Retrospective, &stored.unwrap_or_default());
         let prompts = match prompts {
@@ -73,16 +82,16 @@ impl ModelEngine {
             Err(problems) => return Ok(broken(describe_problems(&problems))),
         };
         let workflow = task.journal.open_workflow_brief().await?;
-        let mut asker = Asker::open(&*self.model, &self.settings, &*task.journal).await?;
+        let mut asker = Asker::open(&*self.model, &bounds, &*task.journal).await?;
         let (earlier, compaction) = compact_earlier(&mut asker, &prompts, &task.brief.earlier).await?;
         let last_problem = task.last_error.as_deref().and_then(|error| error.strip_prefix(UNUSABLE));
-        let (brief, found) = (task.brief.clone(), heuristics.findings.clone());
+        let brief = task.brief.clone();
         let last_problem = last_problem.map(str::to_owned);
         // Judging the calls of a long run takes a while.
         let rendered = prompts.clone();
         let (tools, prompt) = run_blocking(move || {
             let judged = judge_run_calls(&brief.trajectory);
-            let tools = RunTools::new(brief.clone(), &judged, workflow, found);
+            let tools = RunTools::new(brief.clone(), &judged, workflow, told);
             let prompt = build_prompt(&rendered, &brief, &tools, &earlier, last_problem.as_deref());
             (tools, prompt)
         })
@@ -91,21 +100,32 @@ impl ModelEngine {
             Ok(prompt) => prompt,
             Err(problem) => return Ok(broken(describe_problems(&[problem]))),
         };
-        let share = Some(StepShare(task.step_share_permille)).filter(|share| share.0 > 0);
+        let share = Some(StepShare(task.policy.step_share_permille)).filter(|share| share.0 > 0);
         let mut conversation = Conversation::new(asker, prompts, tools, share);
         Ok((conversation.run(prompt).await?, compaction))
     }
 
+    /// Merges what the model submitted into the answer of the heuristics.
     async fn merge(
         &self,
         tools: Arc<RunTools>,
+        policy: &Policy,
         heuristics: RawAnswer,
         submitted: SubmittedAnswer,
         compaction: Option<Compaction>,
     ) -> RawAnswer {
-        let engine = format!("{HEURISTICS} and {}", self.model.name());
+        let engine = self.name_stages(policy);
         let merged = run_blocking(move || merge_answer(&tools, heuristics, submitted)).await;
         RawAnswer { engine, compaction, ..merged }
+    }
+
+    /// Names who investigated, in the order of the stages.
+    fn name_stages(&self, policy: &Policy) -> String {
+        let name = |stage: &InvestigationStage| match stage {
+            InvestigationStage::Heuristics => HEURISTICS,
+            InvestigationStage::Model => self.model.name(),
+        };
+        policy.stages.iter().map(name).collect::<Vec<_>>().join(" and ")
     }
 }
 
@@ -122,18 +142,33 @@ impl Engine for ModelEngine {
 
     async fn investigate(&self, task: InvestigationTask) -> Result<InvestigatorAnswer, StoreError> {
         let found = run_heuristics(task.brief.clone(), task.watch.clone()).await;
-        let InvestigatorAnswer::Answered(heuristics) = found else { return Ok(found) };
+        let InvestigatorAnswer::Answered(mut heuristics) = found else { return Ok(found) };
+        let policy = &task.policy;
+        if !policy.has_stage(InvestigationStage::Model) {
+            MODEL_INVESTIGATIONS.add(1, ["no_stage"]);
+            return Ok(InvestigatorAnswer::Answered(heuristics));
+        }
+        let model_alone = !policy.has_stage(InvestigationStage::Heuristics);
+        if model_alone {
+            heuristics = RawAnswer { findings: Vec::new(), focus: None, ..heuristics };
+        }
+        let told = if policy.tells_model_findings() { heuristics.findings.clone() } else { Vec::new() };
         let run = &task.brief.run.run_id;
-        let (end, compaction) = self.ask_model(&task, &heuristics).await?;
+        let (end, compaction) = self.ask_model(&task, told).await?;
         Ok(match end {
             ConversationEnd::Submitted(submitted, tools) => {
                 MODEL_INVESTIGATIONS.add(1, ["model"]);
-                let merged = self.merge(tools, heuristics, submitted, compaction).await;
+                let merged = self.merge(tools, policy, heuristics, submitted, compaction).await;
                 InvestigatorAnswer::Answered(merged)
             }
             ConversationEnd::Unusable(problem) => {
                 info!(run.id = %run, "the language model gave no usable answer about run {run}: {problem}");
                 InvestigatorAnswer::Invalid { reason: format!("{UNUSABLE}{problem}") }
+            }
+            ConversationEnd::NotAsked { outcome, note } if model_alone => {
+                MODEL_INVESTIGATIONS.add(1, [outcome]);
+                warn!(run.id = %run, "run {run} is not investigated, because only the model may: {note}");
+                InvestigatorAnswer::Failed { reason: format!("{note}, and `stages` lists nobody else") }
             }
             ConversationEnd::NotAsked { outcome, note } => {
                 MODEL_INVESTIGATIONS.add(1, [outcome]);

@@ -54,7 +54,7 @@ pub async fn play_investigation(
             brief: brief.clone(),
             journal: journal.clone(),
             last_error: last_error.take(),
-            step_share_permille: claim.retrospective.policy.step_share_permille,
+            policy: claim.retrospective.policy.clone(),
             watch: Watch::default(),
         };
         result = match engine.investigate(task).await? {

@@ -286,9 +286,9 @@ impl Worker {
                 let (store, bodies) = (self.store.clone(), self.bodies.clone());
                 let journal = ClaimJournal { store, bodies, claim: claim.clone() };
                 let (brief, last_error) = (brief.clone(), claim.last_error.clone());
-                let step_share_permille = claim.retrospective.policy.step_share_permille;
+                let policy = claim.retrospective.policy.clone();
                 let journal = Arc::new(journal);
-                let task = InvestigationTask { brief, journal, last_error, step_share_permille, watch };
+                let task = InvestigationTask { brief, journal, last_error, policy, watch };
                 self.engine.investigate(task).await?
             }
         };

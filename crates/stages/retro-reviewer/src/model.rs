@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use retro_core::model_use::{ModelBudget, ModelPrice};
+use retro_core::model_use::{ModelPrice, SpendingLimit};
 use retro_core::pipeline::PipelineName;
 use retro_core::remark::{AuthorStanding, Remark};
 use retro_core::review::{RemarkReading, ReviewReading, ReviewSettings};
@@ -41,15 +41,15 @@ use crate::reader::{ReadingTask, RemarkReader, ReviewReadings};
 /// Maximum number of answers about one batch that are sent back because they are none.
 const REPAIRS_MAX: u32 = 1;
 
-/// Bounds of what a model may be asked about one review.
+/// Bounds of what a model may be asked about one review. The pipeline of the review has its budget.
 #[derive(Debug, Clone)]
 pub struct ModelReaderSettings {
     /// Maximum number of tokens of one answer.
     pub output_tokens_max: u32,
     /// Price of the model; `None` if it is not known.
     pub price: Option<ModelPrice>,
-    /// Budget of tokens and money.
-    pub budget: ModelBudget,
+    /// Budget of one day, in UTC, over all tenants and workflows.
+    pub day: SpendingLimit,
     /// Time after which no further call is begun for one review.
     pub time_max: Duration,
 }
@@ -113,8 +113,14 @@ impl ModelReader {
             Ok(prompts) => prompts,
             Err(problems) => return Ok(Some(broken_prompt(&problems))),
         };
-        let ModelReaderSettings { price, budget, time_max, .. } = &self.settings;
-        let mut model = JournalledModel::open(&*self.model, &*task.journal, *price, budget).await?;
+        let ModelReaderSettings { price, day, time_max, .. } = &self.settings;
+        if let (None, Some(key)) = (price, settings.money_bound()) {
+            let name = self.model.name();
+            let note = format!("`{key}` bounds the cost, and the price of {name} is not in `model_prices`");
+            return Ok(Some(Stopped::new("over_budget", note)));
+        }
+        let budget = settings.model_budget(*day);
+        let mut model = JournalledModel::open(&*self.model, &*task.journal, *price, &budget).await?;
         let (began, mut stopped) = (Instant::now(), None);
         for batch in build_batches(&task.remarks, &candidates, &settings) {
             if began.elapsed() >= *time_max {

@@ -63,7 +63,7 @@ async fn run_load(root: &Path, binary: &Path, load: LoadOptions) -> Result<()> {
     // counting.
     let pipelines = folder.with_file_name("load-pipelines");
     std::fs::create_dir_all(pipelines.join("retrospective"))?;
-    std::fs::write(pipelines.join("retrospective/pipeline.toml"), "[policy]\nthreshold_runs = 100000\n")?;
+    std::fs::write(pipelines.join("retrospective/pipeline.toml"), "[trigger]\nthreshold_runs = 100000\n")?;
     let retro = Instance::start(binary, &folder, &pipelines, &webhook::BRIDGE_VARIABLES).await?;
     let url = retro.recorded_value("bridge_url")?;
     let all = load.rate * load.seconds;

@@ -21,6 +21,11 @@ impl Limit {
         }
     }
 
+    /// Returns the maximum number of entries.
+    pub(crate) fn get(self) -> u32 {
+        u32::try_from(self.0).expect("a limit is at most LIST_MAX")
+    }
+
     /// Returns the limit for the store: one more than requested, to detect whether there are more entries.
     pub(crate) fn fetch_limit(self) -> u32 {
         u32::try_from(self.0 + 1).expect("a limit is at most LIST_MAX")

@@ -1,6 +1,7 @@
 //! Describes who investigated, what a language model cost, what it objected to, and what it answered to people.
 
 use retro_core::finding::{Compaction, Refutation, RefutedFinding};
+use retro_core::policy::InvestigationStage;
 use retro_core::report::{FocusAnswer, HEURISTICS, InvestigationTiming, Report, ReportedInvestigation};
 
 use crate::text::{self, format_count};
@@ -50,6 +51,14 @@ pub(super) fn describe_model_part(report: &Report) -> String {
     let by_model =
         |one: &&ReportedInvestigation| one.checked.engine != HEURISTICS && !one.checked.engine.is_empty();
     let with_model = report.investigations.iter().filter(answered).filter(by_model).count() as u64;
+    if !report.policy.has_stage(InvestigationStage::Model) {
+        return "By the heuristics alone: the pipeline lists no language model for this workflow (`stages`)."
+            .to_owned();
+    }
+    if !report.policy.has_stage(InvestigationStage::Heuristics) && all == 0 {
+        return "By nobody: the pipeline lists only a language model for this workflow (`stages`), and none answered."
+            .to_owned();
+    }
     match (with_model, alone) {
         (0, 0) if !asked => "By the heuristics alone: no language model was configured.".to_owned(),
         (0, 0) => "A language model was asked, and gave no answer that could be used.".to_owned(),

@@ -4,6 +4,34 @@ use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, to_value};
 
+use crate::model_use::{ModelBudget, SpendingLimit};
+use crate::pipeline::Section;
+
+/// Sections of `review/pipeline.toml`, in the order of the file. Each key of [`ReviewSettings`] is in exactly one.
+pub const REVIEW_SECTIONS: &[Section] = &[
+    Section {
+        name: "review",
+        doc: "How the remarks of a review are read.",
+        keys: &[
+            "remarks_per_call",
+            "remark_chars_max",
+            "model_remarks_max",
+            "model_rule_certainty",
+            "model_one_off_certainty",
+            "model_disagrees_delta",
+        ],
+    },
+    Section {
+        name: "budget",
+        doc: "What a language model may use. The budget of a day is in the configuration, because it is over everything.",
+        keys: &["review_tokens_max", "review_cents_max"],
+    },
+];
+
+/// Keys that were added after the first versions were stored. While such a key has its default value, it is omitted from the
+/// stored and hashed form, so an unchanged pipeline keeps its version.
+const KEYS_ADDED: &[&str] = &["review_tokens_max", "review_cents_max"];
+
 /// Settings of reading reviews. Certainties are in thousandths. A field that is missing in the configuration takes its
 /// default. How certain a rule has to be is `rule_certainty_min` of the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +58,14 @@ pub struct ReviewSettings {
     /// is none, in thousandths.
     #[schemars(range(min = -1000, max = 0))]
     pub model_disagrees_delta: i32,
+    /// Maximum number of tokens of reading the reviews of one pull request, over all decisions about it; 0 for no bound. The
+    /// heuristics alone read the remarks for which nothing is left, and the report says so.
+    #[schemars(range(min = 0, max = 1_000_000_000))]
+    pub review_tokens_max: u64,
+    /// Maximum cost of reading the reviews of one pull request, in hundredths of a US dollar; 0 for no bound. Needs the price
+    /// of the model in `model_prices` of the configuration.
+    #[schemars(range(min = 0, max = 100_000_000))]
+    pub review_cents_max: u64,
 }
 
 impl Default for ReviewSettings {
@@ -41,6 +77,8 @@ impl Default for ReviewSettings {
             model_rule_certainty: 700,
             model_one_off_certainty: 350,
             model_disagrees_delta: -300,
+            review_tokens_max: 200_000,
+            review_cents_max: 0,
         }
     }
 }
@@ -77,6 +115,28 @@ impl ReviewSettings {
         serde_json::from_value(settings).expect("each value was checked")
     }
 
+    /// Returns the settings as they are stored with a version: all keys except those that were added later and still have their
+    /// default value.
+    pub fn stored_value(&self) -> Value {
+        let mut value = to_value(self).expect("settings are plain data");
+        let defaults = to_value(Self::default()).expect("settings are plain data");
+        if let Value::Object(keys) = &mut value {
+            keys.retain(|key, value| !KEYS_ADDED.contains(&key.as_str()) || *value != defaults[key]);
+        }
+        value
+    }
+
+    /// Returns the budget of the reviews of one pull request. `day` is the bound over everything, which the operator sets.
+    pub fn model_budget(&self, day: SpendingLimit) -> ModelBudget {
+        let review = SpendingLimit::new(self.review_tokens_max, self.review_cents_max);
+        ModelBudget { review, day, ..ModelBudget::default() }
+    }
+
+    /// Returns the key of a bound of the cost that is set; `None` if no cost is bounded.
+    pub const fn money_bound(&self) -> Option<&'static str> {
+        if self.review_cents_max > 0 { Some("review_cents_max") } else { None }
+    }
+
     /// Checks that every value is within the bounds of its field. Fails with all violations.
     pub fn validate(&self) -> Result<(), Vec<ReviewSettingsError>> {
         let schema = schema_for!(Self).to_value();
@@ -108,6 +168,8 @@ mod tests {
         let schema = schema_for!(ReviewSettings).to_value();
         for (key, field) in schema["properties"].as_object().unwrap() {
             assert!(field["minimum"].is_i64() && field["maximum"].is_i64(), "{key}");
+            let sections = REVIEW_SECTIONS.iter().filter(|section| section.keys.contains(&key.as_str()));
+            assert_eq!(sections.count(), 1, "{key}");
         }
     }
 
@@ -117,5 +179,12 @@ mod tests {
         let read = ReviewSettings::from_stored(&stored);
         assert_eq!(read, ReviewSettings { remarks_per_call: 7, ..ReviewSettings::default() });
         assert_eq!(ReviewSettings::from_stored(&Value::Null), ReviewSettings::default());
+        let stored = ReviewSettings { review_cents_max: 5, ..ReviewSettings::default() }.stored_value();
+        assert_eq!(
+            (stored.get("review_cents_max"), stored.get("review_tokens_max")),
+            (Some(&json!(5)), None),
+            "what did not exist when versions were stored first is stored only if it differs"
+        );
+        assert_eq!(ReviewSettings::from_stored(&stored).review_cents_max, 5);
     }
 }

@@ -105,7 +105,7 @@ fn a_memory_that_falls_below_the_archive_weight_is_archived_in_the_same_retrospe
 #[test]
 fn a_policy_whose_confirmed_memories_would_begin_in_limbo_is_refused() {
     let policy = Policy { confirmed_weight: 99, ..Policy::default() };
-    assert_eq!(policy.validate().unwrap_err()[0].key, "confirmed_weight");
+    assert_eq!(policy.validate().unwrap_err()[0].key(), "confirmed_weight");
 }
 
 #[test]

@@ -125,6 +125,9 @@ pub async fn a_revert_is_recorded_with_its_person(database: &Database) {
         database.one.record_pipeline_revert(&tenant, &revert(by, at)).await.expect("storing");
     }
     let listed = database.two.list_pipeline_reverts(&tenant, 10).await.expect("listing");
+    // By the database's clock, so a wrong clock of a person's machine does not hide when it was.
+    assert!(listed[0].recorded_at >= listed[1].recorded_at, "{listed:?}");
+    let listed: Vec<_> = listed.into_iter().map(|one| one.revert).collect();
     assert_eq!(listed, [revert("ben", 2), revert("anna", 1)]);
     assert_eq!(database.two.list_pipeline_reverts(&tenant, 1).await.expect("listing").len(), 1);
     assert_eq!(database.two.list_pipeline_reverts(&test_tenant("s"), 10).await.expect("listing"), []);

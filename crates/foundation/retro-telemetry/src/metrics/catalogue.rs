@@ -168,7 +168,8 @@ instruments! {
     /// Current pause of the circuit breaker in front of the language model; 0 while it answers.
     MODEL_CIRCUIT_OPEN: Gauge[] = "retro.model.circuit_open", "s";
     /// Investigations for which a language model is configured: with the model, or by the heuristics alone because it was
-    /// unavailable or over_budget, or because its prompt could not be rendered (prompt_broken).
+    /// unavailable or over_budget, because its prompt could not be rendered (prompt_broken), or because it is no_stage of the
+    /// pipeline. Where only the model is a stage, the attempt fails instead.
     MODEL_INVESTIGATIONS: Counter["retro.outcome"] = "retro.model.investigations", "{investigation}";
     /// Decisions about reviews for which a language model is configured: with the model for all remarks that it may read, or by
     /// the heuristics at least in part, because the model was unavailable, over_budget, too_slow or gave no answer that can be

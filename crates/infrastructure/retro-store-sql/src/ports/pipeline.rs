@@ -8,7 +8,9 @@ use retro_core::memory::Change;
 use retro_core::pipeline::{PipelineContents, PipelineHash, PipelineName};
 use retro_core::pipeline_quality::PipelineQuality;
 use retro_core::retrospective::Retrospective;
-use retro_store::{NewReviewBatch, PipelineRevert, PipelineStore, PipelineVersionRow, Result};
+use retro_store::{
+    NewReviewBatch, PipelineRevert, PipelineRevertRow, PipelineStore, PipelineVersionRow, Result,
+};
 
 use super::audit::commit_audit;
 use super::dialect::{Connection, OnTable, Store, now_ms, storable_text};
@@ -137,22 +139,25 @@ impl PipelineStore for Store {
         commit_audit(transaction).await
     }
 
-    async fn list_pipeline_reverts(&self, tenant: &Tenant, limit: u32) -> Result<Vec<PipelineRevert>> {
+    async fn list_pipeline_reverts(&self, tenant: &Tenant, limit: u32) -> Result<Vec<PipelineRevertRow>> {
         const LOAD: &str = "
-            SELECT /* reads all: the newest of a tenant, up to the limit */ hash, requested_by, reason, requested_at, detail
+            SELECT /* reads all: the newest of a tenant, up to the limit */ hash, requested_by, reason, requested_at, detail,
+                recorded_ms
             FROM pipeline_reverts
             WHERE tenant = $1 ORDER BY sequence DESC LIMIT $2";
-        let rows: Vec<(String, String, String, String, String)> = sqlx::query_as(LOAD)
+        let rows: Vec<(String, String, String, String, String, i64)> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(i64::from(limit))
             .fetch_all(self.reader())
             .await
             .on_table("pipeline_reverts")?;
-        let parse = |(hash, by, reason, requested_at, folder): (String, String, String, String, String)| {
-            let place = at("pipeline_reverts", &hash);
-            let act = Attribution { by, with_token: None, reason, at: place.parse(&requested_at)? };
-            Ok(PipelineRevert { hash: place.parse(&hash)?, act, folder })
-        };
+        let parse =
+            |(hash, by, reason, requested_at, folder, recorded_ms): (String, _, _, String, _, i64)| {
+                let place = at("pipeline_reverts", &hash);
+                let act = Attribution { by, with_token: None, reason, at: place.parse(&requested_at)? };
+                let revert = PipelineRevert { hash: place.parse(&hash)?, act, folder };
+                Ok(PipelineRevertRow { revert, recorded_at: place.parse_millis(recorded_ms)? })
+            };
         rows.into_iter().map(parse).collect()
     }
 }

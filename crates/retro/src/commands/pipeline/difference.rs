@@ -1,11 +1,13 @@
 //! Compares two versions of a pipeline: values one by one, prompts line by line.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use retro_config::{Config, Pipeline};
 use retro_core::pipeline::{PipelineContents, PipelineHash, PipelineName};
 use retro_core::pipeline_quality::PipelineQuality;
+use retro_core::policy::Policy;
+use retro_core::review::ReviewSettings;
 use retro_operator::describe_pipeline_quality;
 use serde::Serialize;
 use serde_json::Value;
@@ -126,7 +128,8 @@ async fn add_quality(
 
 fn compare(from: &Side, to: &Side) -> Difference {
     let (before, after) = (&from.contents, &to.contents);
-    let mut values = compare_values("", &before.policy, &after.policy);
+    let defaults = default_values(from.pipeline);
+    let mut values = compare_values("", &defaults, &before.policy, &after.policy);
     let workflows: BTreeSet<_> = before.workflows.keys().chain(after.workflows.keys()).collect();
     for name in workflows {
         // A workflow without values of its own has the common ones.
@@ -134,19 +137,9 @@ fn compare(from: &Side, to: &Side) -> Difference {
             before.workflows.get(name).unwrap_or(&before.policy),
             after.workflows.get(name).unwrap_or(&after.policy),
         );
-        values.extend(compare_values(&format!("workflow {name}: "), old, new));
+        values.extend(compare_values(&format!("workflow {name}: "), &defaults, old, new));
     }
-    let files: BTreeSet<_> = before.prompts.keys().chain(after.prompts.keys()).collect();
-    let text = |side: &PipelineContents, file: &String| side.prompts.get(file).cloned().unwrap_or_default();
-    let prompts = files.into_iter().filter_map(|file| {
-        let (old, new) = (text(before, file), text(after, file));
-        (old != new).then(|| {
-            let names = [from, to].map(|side| format!("prompts/{file} of {}", side.name));
-            let lines = TextDiff::from_lines(&old, &new);
-            lines.unified_diff().context_radius(CONTEXT_LINES).header(&names[0], &names[1]).to_string()
-        })
-    });
-    let prompts = prompts.collect();
+    let prompts = compare_prompts(from, to);
     Difference {
         pipeline: from.pipeline,
         from: from.name.clone(),
@@ -160,15 +153,56 @@ fn compare(from: &Side, to: &Side) -> Difference {
     }
 }
 
-/// Compares two stored policies. A key that one of them lacks had its default value, which is not stored.
-fn compare_values(whose: &str, before: &Value, after: &Value) -> Vec<String> {
+/// Compares the prompts: the common ones, and those of each workflow that has prompts of its own on either side.
+fn compare_prompts(from: &Side, to: &Side) -> Vec<String> {
+    let (before, after) = (&from.contents, &to.contents);
+    let mut found = Vec::new();
+    let files: BTreeSet<_> = before.prompts.keys().chain(after.prompts.keys()).collect();
+    let workflows: BTreeSet<_> =
+        before.workflow_prompts.keys().chain(after.workflow_prompts.keys()).collect();
+    for whose in [None].into_iter().chain(workflows.into_iter().map(Some)) {
+        let prompts = |side: &PipelineContents| {
+            whose.and_then(|name| side.workflow_prompts.get(name)).unwrap_or(&side.prompts).clone()
+        };
+        let (old, new) = (prompts(before), prompts(after));
+        for file in &files {
+            let text = |prompts: &BTreeMap<String, String>| prompts.get(*file).cloned().unwrap_or_default();
+            let pair = (text(&old), text(&new));
+            // What a workflow has in common with the others is shown once.
+            let is_common = whose.is_some() && pair == (text(&before.prompts), text(&after.prompts));
+            if pair.0 != pair.1 && !is_common {
+                let whose = whose.map_or_else(String::new, |name| format!("workflow {name}: "));
+                let names = [from, to].map(|side| format!("{whose}prompts/{file} of {}", side.name));
+                let lines = TextDiff::from_lines(&pair.0, &pair.1);
+                let mut unified = lines.unified_diff();
+                found.push(unified.context_radius(CONTEXT_LINES).header(&names[0], &names[1]).to_string());
+            }
+        }
+    }
+    found
+}
+
+/// Returns the default value of every key of a pipeline.
+fn default_values(pipeline: PipelineName) -> Value {
+    match pipeline {
+        PipelineName::Retrospective => serde_json::to_value(Policy::default()),
+        PipelineName::Review => serde_json::to_value(ReviewSettings::default()),
+    }
+    .expect("settings are plain data")
+}
+
+/// Compares two stored policies. A key that one of them lacks has its default value, which is not stored.
+fn compare_values(whose: &str, defaults: &Value, before: &Value, after: &Value) -> Vec<String> {
     let keys = |value: &Value| value.as_object().map(|map| map.keys().cloned().collect::<BTreeSet<_>>());
     let all: BTreeSet<_> = keys(before).into_iter().chain(keys(after)).flatten().collect();
-    let shown = |value: Option<&Value>| value.map_or("default".to_owned(), ToString::to_string);
-    let changed = all.iter().filter(|key| before.get(key) != after.get(key));
-    changed
-        .map(|key| format!("{whose}{key} {} -> {}", shown(before.get(key)), shown(after.get(key))))
-        .collect()
+    let value = |side: &Value, key: &str| side.get(key).or_else(|| defaults.get(key)).cloned();
+    // A key of another version of the program may have no default in this one.
+    let shown = |value: Option<Value>| value.map_or("default".to_owned(), |value| value.to_string());
+    let describe = |key: &String| {
+        let (old, new) = (value(before, key), value(after, key));
+        (old != new).then(|| format!("{whose}{key} {} -> {}", shown(old), shown(new)))
+    };
+    all.iter().filter_map(describe).collect()
 }
 
 fn render(difference: &Difference) -> String {
@@ -217,19 +251,30 @@ mod tests {
             ..PipelineContents::default()
         };
         let new = PipelineContents {
-            policy: json!({"threshold_runs": 10, "unneeded_delta": -5}),
-            workflows: [("w".to_owned(), json!({"threshold_runs": 3, "unneeded_delta": -5}))].into(),
+            // A value that is stored although it is the default, as by an earlier program, is no difference.
+            policy: json!({"threshold_runs": 10, "unneeded_delta": -5, "withhold_permille": 100}),
+            workflows: [("w".to_owned(), json!({"threshold_runs": 3, "unneeded_delta": -5, "gone": 1}))]
+                .into(),
             prompts: [("run.md".to_owned(), "one\nthree\n".to_owned())].into(),
             ..PipelineContents::default()
         };
         let difference = compare(&side("a", old.clone()), &side("b", new));
         let values = [
-            "unneeded_delta default -> -5",
+            "unneeded_delta -100 -> -5",
+            "workflow w: gone default -> 1",
             "workflow w: threshold_runs 10 -> 3",
-            "workflow w: unneeded_delta default -> -5",
+            "workflow w: unneeded_delta -100 -> -5",
         ];
         assert_eq!(difference.values, values);
         assert!(difference.prompts[0].contains("-two\n+three\n"), "{:?}", difference.prompts);
+        let night = BTreeMap::from([("run.md".to_owned(), "one\nat night\n".to_owned())]);
+        let with_own =
+            PipelineContents { workflow_prompts: [("night".to_owned(), night)].into(), ..old.clone() };
+        let own = compare(&side("a", old.clone()), &side("b", with_own));
+        let [prompt] = &own.prompts[..] else { panic!("{own:?}") };
+        assert!(
+            prompt.contains("workflow night: prompts/run.md of b") && prompt.contains("-two\n+at night\n")
+        );
         let same = compare(&side("a", old.clone()), &side("b", old));
         assert!(render(&same).ends_with("no difference"));
     }

@@ -1,12 +1,15 @@
 //! Runs `retro pipeline revert`.
 
 use std::collections::BTreeMap;
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use retro_config::pipeline_files::{prompts_folder, settings_file};
+use retro_config::pipeline_files::{
+    REVERT_MARKER, list_prompt_folders, prompts_folder, settings_file, split_workflow_prompt,
+};
 use retro_config::{Config, Pipeline, PipelineFiles};
 use retro_core::attribution::Attribution;
 use retro_core::pipeline::{PipelineContents, PipelineName};
@@ -50,7 +53,11 @@ pub(super) async fn revert_pipeline(
     refuse_links(folder, name)?;
     let act =
         Attribution::new(&redact_text(&args.act.by), &redact_text(&args.act.reason), SystemClock.now())?;
-    let kept = folder.join(format!("replaced-{}", act.at.strftime("%Y%m%dT%H%M%S%3fZ")));
+    let kept = match read_marker(folder)? {
+        // An interrupted revert has kept what was there before it, and what is there now is of two versions.
+        Some(kept) => folder.join(kept),
+        None => folder.join(format!("replaced-{}", act.at.strftime("%Y%m%dT%H%M%S%3fZ"))),
+    };
     // Recorded first, so that no file changes without a name and a reason.
     let revert = PipelineRevert { hash: hash.clone(), act, folder: folder.display().to_string() };
     stored.record_pipeline_revert(context.tenant, &revert).await?;
@@ -96,24 +103,28 @@ fn collect_files(pipeline: PipelineName, contents: &PipelineContents) -> BTreeMa
         let effective = contents.prompts.get(&shipped.file).filter(|text| **text != shipped.text).cloned();
         files.extend(written(&path).or(effective).map(|text| (path, text)));
     }
+    let of_workflows = contents.files.iter().filter(|(path, _)| split_workflow_prompt(path).is_some());
+    files.extend(of_workflows.map(|(path, text)| (path.clone(), text.clone())));
     files
 }
 
-/// Returns the paths of all files that a version of a pipeline may have.
-fn list_places(pipeline: PipelineName) -> Vec<String> {
-    let prompts = Pipeline::default().explain_prompts_of(pipeline).into_iter();
-    let folder = prompts_folder(pipeline);
-    prompts
-        .map(|prompt| format!("{folder}/{}", prompt.file))
-        .chain([settings_file(pipeline).to_owned()])
-        .collect()
+/// Returns the paths of all files of a pipeline that the program reads or would read in a folder.
+fn list_places(folder: &Path, pipeline: PipelineName) -> anyhow::Result<Vec<String>> {
+    let (mut places, prompts) = (Vec::new(), Pipeline::default().explain_prompts_of(pipeline));
+    for place in list_prompt_folders(folder, pipeline)? {
+        places.extend(prompts.iter().map(|prompt| format!("{place}/{}", prompt.file)));
+    }
+    places.push(settings_file(pipeline).to_owned());
+    Ok(places)
 }
 
 /// Fails if a file or folder that is to be replaced is a symbolic link: what it leads to belongs to somebody else, or is
 /// replaced by whoever made the link.
 fn refuse_links(folder: &Path, pipeline: PipelineName) -> anyhow::Result<()> {
-    let mut places: Vec<PathBuf> = list_places(pipeline).iter().map(|path| folder.join(path)).collect();
-    places.extend([folder.join(pipeline.as_str()), folder.join(prompts_folder(pipeline))]);
+    let mut places: Vec<PathBuf> =
+        list_places(folder, pipeline)?.iter().map(|path| folder.join(path)).collect();
+    places.push(folder.join(pipeline.as_str()));
+    places.extend(list_prompt_folders(folder, pipeline)?.iter().map(|path| folder.join(path)));
     match places.iter().find(|place| place.is_symlink()) {
         None => Ok(()),
         Some(link) => {
@@ -122,8 +133,12 @@ fn refuse_links(folder: &Path, pipeline: PipelineName) -> anyhow::Result<()> {
     }
 }
 
-/// Replaces the files of a pipeline in a folder and returns those that were there, which are moved into `kept`. Other files,
+/// Replaces the files of a pipeline in a folder and returns those that were there, which are copied into `kept`. Other files,
 /// such as cases, are left alone.
+///
+/// All files are written beside their places first, so a full disk changes nothing. Then a marker is set, the files are renamed
+/// into their places, and the marker is removed. As long as it stands, no process reads the folder: running ones keep the version
+/// that they have, and none starts. After a crash in between, the same command completes the work.
 fn replace_files(
     folder: &Path,
     kept: &Path,
@@ -131,38 +146,84 @@ fn replace_files(
     files: &BTreeMap<String, String>,
 ) -> anyhow::Result<Vec<String>> {
     let there: Vec<String> =
-        list_places(pipeline).into_iter().filter(|path| folder.join(path).is_file()).collect();
-    for path in &there {
-        let copy = kept.join(path);
-        create_parent(&copy)?;
-        fs::copy(folder.join(path), &copy).with_context(|| format!("cannot write {}", copy.display()))?;
-    }
-    for path in there.iter().filter(|path| !files.contains_key(*path)) {
-        fs::remove_file(folder.join(path)).with_context(|| format!("cannot remove {path}"))?;
+        list_places(folder, pipeline)?.into_iter().filter(|path| folder.join(path).is_file()).collect();
+    let marker = folder.join(REVERT_MARKER);
+    if !marker.exists() {
+        for path in &there {
+            let copy = kept.join(path);
+            create_parent(&copy)?;
+            fs::copy(folder.join(path), &copy).with_context(|| format!("cannot write {}", copy.display()))?;
+        }
     }
     for (path, text) in files {
-        write_file(&folder.join(path), text)?;
+        write_beside(&folder.join(path), text)?;
     }
+    let name = kept.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    put_file(&marker, &name)?;
+    swap_files(folder, &there, files)
+        .and_then(|()| {
+            fs::remove_file(&marker).with_context(|| format!("cannot remove {}", marker.display()))
+        })
+        .context("the folder has files of two versions, and no process reads it; repeat the command")?;
     Ok(there)
 }
 
-/// Writes a file beside its place and renames it, so that no process reads half of it.
-fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
+/// Renames the new files into their places, and removes those that the version does not have.
+fn swap_files(folder: &Path, there: &[String], files: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    for path in there.iter().filter(|path| !files.contains_key(*path)) {
+        fs::remove_file(folder.join(path)).with_context(|| format!("cannot remove {path}"))?;
+    }
+    for path in files.keys() {
+        let path = folder.join(path);
+        fs::rename(path_beside(&path), &path).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Returns the name of the folder in which an interrupted revert has kept what was there; `None` if none was interrupted.
+fn read_marker(folder: &Path) -> anyhow::Result<Option<String>> {
+    let marker = folder.join(REVERT_MARKER);
+    match fs::read_to_string(&marker) {
+        Ok(kept) if !kept.is_empty() && !kept.contains('/') => Ok(Some(kept)),
+        Ok(_) => bail!(
+            "{} names no folder; delete it, and compare the files with a stored version",
+            marker.display()
+        ),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", marker.display())),
+    }
+}
+
+/// Writes a file beside its place, with the permissions of the one that it will replace.
+fn write_beside(path: &Path, text: &str) -> anyhow::Result<()> {
     let is_new_folder = path.parent().is_some_and(|parent| !parent.exists());
     create_parent(path)?;
     if let Some(parent) = path.parent().filter(|_| is_new_folder) {
         fs::set_permissions(parent, Permissions::from_mode(FOLDER_MODE))
             .with_context(|| format!("cannot write {}", parent.display()))?;
     }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = PathBuf::from(beside);
-    fs::write(&beside, text).with_context(|| format!("cannot write {}", beside.display()))?;
+    let beside = path_beside(path);
+    put_file(&beside, text)?;
     // The program writes its data for itself alone; a pipeline is read by processes of other users, too.
     let mode = fs::metadata(path).map_or(FILE_MODE, |replaced| replaced.permissions().mode());
     fs::set_permissions(&beside, Permissions::from_mode(mode))
-        .with_context(|| format!("cannot write {}", beside.display()))?;
-    fs::rename(&beside, path).with_context(|| format!("cannot write {}", path.display()))
+        .with_context(|| format!("cannot write {}", beside.display()))
+}
+
+fn path_beside(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    PathBuf::from(beside)
+}
+
+/// Writes a file and waits until it is on the disk: a rename may otherwise survive a power failure that the text does not.
+fn put_file(path: &Path, text: &str) -> anyhow::Result<()> {
+    let write = || {
+        let mut file = File::create(path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn create_parent(path: &Path) -> anyhow::Result<()> {
@@ -178,6 +239,11 @@ mod tests {
 
     const NAME: PipelineName = PipelineName::Retrospective;
 
+    fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
+        write_beside(path, text)?;
+        Ok(fs::rename(path_beside(path), path)?)
+    }
+
     #[test]
     fn what_is_replaced_is_kept_and_what_the_version_did_not_have_is_removed() {
         let folder = tempfile::TempDir::new().unwrap();
@@ -185,20 +251,60 @@ mod tests {
         for (path, text) in [
             (POLICY_FILE, "new"),
             ("retrospective/prompts/run.md", "new"),
+            ("retrospective/prompts/night/run.md", "new"),
             ("retrospective/cases/a.toml", "a"),
         ] {
             write_file(&place(path), text).unwrap();
         }
-        let files = [(POLICY_FILE.to_owned(), "old".to_owned())].into();
+        let day = "retrospective/prompts/day/run.md";
+        let files =
+            [(POLICY_FILE, "old"), (day, "old")].map(|(path, text)| (path.to_owned(), text.to_owned()));
+        let files = files.into();
         let kept = place("replaced");
         let replaced = replace_files(folder.path(), &kept, NAME, &files).unwrap();
-        assert_eq!(replaced, ["retrospective/prompts/run.md", POLICY_FILE]);
+        let own = "retrospective/prompts/night/run.md";
+        assert_eq!(replaced, ["retrospective/prompts/run.md", own, POLICY_FILE]);
+        assert_eq!((place(own).exists(), fs::read_to_string(place(day)).unwrap()), (false, "old".to_owned()));
         assert_eq!(fs::read_to_string(place(POLICY_FILE)).unwrap(), "old");
         assert!(
             !place("retrospective/prompts/run.md").exists() && place("retrospective/cases/a.toml").exists()
         );
         assert_eq!(fs::read_to_string(kept.join("retrospective/prompts/run.md")).unwrap(), "new");
         assert_eq!(fs::read_to_string(kept.join(POLICY_FILE)).unwrap(), "new");
+    }
+
+    #[test]
+    fn a_revert_that_was_interrupted_is_read_by_nobody_and_completed_by_the_next() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (root, kept) = (folder.path(), folder.path().join("replaced-1"));
+        let prompt = "retrospective/prompts/system.md";
+        for (path, text) in [(POLICY_FILE, "[trigger]\nthreshold_runs = 3\n"), (prompt, "New.\n")] {
+            write_file(&root.join(path), text).unwrap();
+        }
+        let old = [(POLICY_FILE, "[trigger]\nthreshold_runs = 2\n"), (prompt, "Old.\n")];
+        let files: BTreeMap<_, _> = old.map(|(path, text)| (path.to_owned(), text.to_owned())).into();
+        // A place of the last file that cannot be replaced stands for a crash: the first file is renamed already.
+        let obstacle = root.join(prompt);
+        fs::remove_file(&obstacle).unwrap();
+        fs::create_dir_all(obstacle.join("x")).unwrap();
+        let interrupted = format!("{:#}", replace_files(root, &kept, NAME, &files).unwrap_err());
+        assert!(
+            interrupted.contains("files of two versions") && interrupted.contains("repeat"),
+            "{interrupted}"
+        );
+        assert!(fs::read_to_string(root.join(POLICY_FILE)).unwrap().contains("= 2"), "half of it is done");
+        let refused = Pipeline::read_folder(Some(root)).unwrap_err().to_string();
+        assert!(refused.contains(REVERT_MARKER) && refused.contains("repeat it"), "{refused}");
+        fs::remove_dir_all(&obstacle).unwrap();
+        assert_eq!(read_marker(root).unwrap().as_deref(), Some("replaced-1"), "what was there first is kept");
+        replace_files(root, &kept, NAME, &files).unwrap();
+        let read = Pipeline::read_folder(Some(root)).unwrap();
+        assert_eq!(read.policies().common_policy().threshold_runs, 2);
+        assert_eq!(read.explain_prompts(None)[0].text, "Old.\n");
+        assert!(fs::read_to_string(kept.join(POLICY_FILE)).unwrap().contains("= 3"));
+        assert_eq!(read_marker(root).unwrap(), None);
+        fs::write(root.join(REVERT_MARKER), "").unwrap();
+        assert!(read_marker(root).unwrap_err().to_string().contains("names no folder"));
     }
 
     #[test]
@@ -209,6 +315,12 @@ mod tests {
         contents.prompts.insert("system.md".to_owned(), "Shipped by an earlier version.".to_owned());
         let files = collect_files(NAME, &contents);
         assert_eq!(files["retrospective/prompts/system.md"], "Shipped by an earlier version.");
+        for path in ["retrospective/prompts/night/run.md", "retrospective/prompts/../../x.md"] {
+            contents.files.insert(path.to_owned(), "own".to_owned());
+        }
+        let files = collect_files(NAME, &contents);
+        assert_eq!(files["retrospective/prompts/night/run.md"], "own");
+        assert!(!files.keys().any(|path| path.contains("..")), "no other place is written");
     }
 
     #[test]

@@ -4,9 +4,8 @@ use anyhow::{Context as _, bail};
 use retro_config::{Config, Pipeline};
 use retro_core::id::Tenant;
 use retro_core::pipeline::{PipelineContents, PipelineHash, PipelineName};
-use retro_operator::render_pipeline_versions;
+use retro_operator::PipelineVersions;
 use retro_store::Store;
-use serde_json::json;
 
 use crate::commands::command_context::CommandContext;
 use crate::exit::Exit;
@@ -21,20 +20,12 @@ const DIGITS_MIN: usize = 4;
 /// Lists the stored versions with their quality.
 pub(super) async fn print_versions(context: &CommandContext<'_>, config: &Config) -> anyhow::Result<Exit> {
     let stored = store::open_store(config).await?;
-    let mut versions = Vec::new();
-    for pipeline in PipelineName::ALL {
-        versions.extend(stored.list_pipelines(context.tenant, *pipeline, LISTED_MAX).await?);
-    }
-    let reverts = stored.list_pipeline_reverts(context.tenant, LISTED_MAX).await?;
     // A folder with a mistake has no version; the log of the process that reads it says so.
     let pipeline = Pipeline::read_folder(config.pipelines.as_deref()).ok();
-    let current = |name: PipelineName| pipeline.as_ref().map(|one| &one.version_of(name).hashes().pipeline);
-    let (now, review) = (current(PipelineName::Retrospective), current(PipelineName::Review));
-    let data = json!({"versions": versions, "reverts": reverts, "current": now, "current_review": review});
-    let in_force: Vec<&PipelineHash> = now.into_iter().chain(review).collect();
-    output::print_list(context.output, &data, |layout| {
-        render_pipeline_versions(&versions, &reverts, &in_force, layout)
-    })?;
+    let current =
+        |name: PipelineName| pipeline.as_ref().map(|one| one.version_of(name).hashes().pipeline.clone());
+    let versions = PipelineVersions::load(&*stored, context.tenant, LISTED_MAX, current).await?;
+    output::print_list(context.output, &versions, |layout| versions.render(layout))?;
     Ok(Exit::Done)
 }
 

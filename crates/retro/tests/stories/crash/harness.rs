@@ -17,8 +17,8 @@ use crate::world::{BRIDGE_ENV, DatabaseKind, Fleet, Observer, run_command};
 /// Runs per window. Two of the three are investigated, which is enough for an active memory.
 pub(super) const RUNS: u64 = 3;
 /// A crash costs an attempt, and so does a lease that a busy machine renews a second late, so allow plenty.
-const POLICY: &str = "[policy]\nthreshold_runs = 3\nsample_permille = 1000\nsample_runs_max = 2\n\
-                      investigation_attempts_max = 20\nwithhold_permille = 0\n";
+const POLICY: &str = "[trigger]\nthreshold_runs = 3\n[selection]\nsample_permille = 1000\nsample_runs_max = 2\n\
+                      [investigation]\ninvestigation_attempts_max = 20\n[context]\nwithhold_permille = 0\n";
 /// Short timeouts, so the claims of a dead process are soon available again.
 const FAST_ENV: [(&str, &str); 4] = [
     ("RETRO_ACK_WAIT_S", "1"),

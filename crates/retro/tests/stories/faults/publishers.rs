@@ -23,7 +23,7 @@ async fn publishers_in_any_order_with_and_without_message_ids_leave_each_run_onc
 /// ids.
 async fn publish_in_any_order(kind: DatabaseKind) {
     let mut fleet = Fleet::start(kind, &[]).await;
-    fleet.write_policy("[policy]\nthreshold_runs = 31\n");
+    fleet.write_policy("[trigger]\nthreshold_runs = 31\n");
     for roles in ["counter", "counter", "sampler,investigator,writer,relay"] {
         let nth = fleet.serve(roles);
         fleet.wait_until_ready(nth).await;

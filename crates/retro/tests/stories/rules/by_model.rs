@@ -109,13 +109,48 @@ async fn a_model_reads_a_rule_that_no_heuristics_see_and_is_paid_once_for_it() {
 }
 
 #[tokio::test]
+async fn a_version_of_the_review_pipeline_is_taken_back_and_the_other_pipeline_stays() {
+    let endpoint = ModelEndpoint::start(|_, body| read_reviews(body)).await;
+    let mut world = World::empty();
+    let policy = world.write_policy("[trigger]\nthreshold_runs = 7\n");
+    let settings = world.write_review_settings("[review]\nremarks_per_call = 1\n");
+    world.up_with_env(&variables(&endpoint)).await;
+    world.publish_github_event("default", "one", &build_comment(7, 11, "ann", Member, MISSED)).await;
+    let (report, _) = latest_report(&world, 7).await;
+    let first = json_text(&report["pipeline"], "pipeline").to_owned();
+    world.write_review_settings("[review]\nremarks_per_call = 2\n[budget]\nreview_tokens_max = 9000\n");
+    world.wait_for_log("review: remarks_per_call 1 -> 2, review: review_tokens_max 200000 -> 9000").await;
+    world.publish_github_event("default", "two", &build_comment(8, 12, "ann", Member, MISSED)).await;
+    let (report, _) = latest_report(&world, 8).await;
+    let second = json_text(&report["pipeline"], "pipeline").to_owned();
+    assert_ne!(first, second);
+    let difference = world.run_retro(&["pipeline", "diff", &first[..8]]).await;
+    for shown in ["remarks_per_call 1 -> 2", "review_tokens_max 200000 -> 9000", "1 review"] {
+        assert!(difference.out.contains(shown), "{shown}: {difference:?}");
+    }
+    let reverted = world.run_retro(&["pipeline", "revert", &first[..8], "--reason", "it read better"]).await;
+    assert_eq!(reverted.code, Some(0), "{reverted:?}");
+    let text = |path: &str| std::fs::read_to_string(path).expect("written");
+    assert_eq!(text(&settings), "[review]\nremarks_per_call = 1\n");
+    assert_eq!(text(&policy), "[trigger]\nthreshold_runs = 7\n", "the other pipeline is left alone");
+    world.wait_for_log("review: remarks_per_call 2 -> 1, review: review_tokens_max 9000 -> 200000").await;
+    let versions = world.run_json(&["pipeline", "versions"]).await;
+    assert_eq!(versions["current_review"], json!(first));
+    assert_eq!(versions["reverts"][0]["hash"], json!(first), "{versions}");
+    assert!(versions["reverts"][0]["recorded_at"].is_string(), "{versions}");
+    world.emit_and_wait("default", "runs", &build_correcting_runs("fix", "deploy_service", 0..1)).await;
+    world.verify_store().await;
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn killed_after_every_call_about_a_review_nothing_is_paid_twice() {
     const CALLS: usize = 2;
     let mut exports = Vec::new();
     for killed in [false, true] {
         let endpoint = ModelEndpoint::start(|_, body| read_reviews(body)).await;
         let mut world = World::empty();
-        world.write_policy("[policy]\n");
+        world.write_policy("");
         world.write_review_settings("[review]\nremarks_per_call = 1\n");
         let environment = variables(&endpoint);
         let remarks = [
@@ -151,13 +186,16 @@ async fn killed_after_every_call_about_a_review_nothing_is_paid_twice() {
 async fn a_model_that_is_away_or_too_dear_leaves_reviews_to_the_heuristics_and_the_report_says_so() {
     const RULE: &str = "Always return a `Result` instead of calling `unwrap()` in library code.";
     let endpoint = ModelEndpoint::start(|_, _| ModelReply::Status(503, None)).await;
-    for (more, note) in [
-        (("RETRO_MODEL_WAIT_S", "0"), "was not available"),
-        (("RETRO_MODEL_BUDGET_REVIEW_TOKENS", "100"), "the token budget of the review"),
-        (("RETRO_MODEL_BUDGET_DAY_TOKENS", "100"), "the token budget of the day"),
-        (("RETRO_MODEL_USE", "retrospectives"), "read by heuristics-3"),
+    let small = "[budget]\nreview_tokens_max = 100\n";
+    for (more, settings, note) in [
+        (("RETRO_MODEL_WAIT_S", "0"), "", "was not available"),
+        (("RETRO_MODEL_WAIT_S", "0"), small, "the token budget of the review"),
+        (("RETRO_MODEL_BUDGET_DAY_TOKENS", "100"), "", "the token budget of the day"),
+        (("RETRO_MODEL_USE", "retrospectives"), "", "read by heuristics-3"),
     ] {
         let mut world = World::empty();
+        world.write_policy("");
+        world.write_review_settings(settings);
         let environment = [&variables(&endpoint)[..], &[more]].concat();
         world.up_with_env(&environment).await;
         world.publish_github_event("default", "one", &build_comment(7, 11, "ann", Member, RULE)).await;

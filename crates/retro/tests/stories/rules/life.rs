@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use crate::world::{BRIDGE_ENV, RunBuilder, Webhook, World, json_items, json_text, load_payload};
 
 /// Two runs make a window, both are investigated, and two that ignore a rule archive it.
-const POLICY: &str =
-    "[policy]\nthreshold_runs = 2\nsample_permille = 1000\nsample_runs_max = 2\nrule_presentations_max = 2\n";
+const POLICY: &str = "[trigger]\nthreshold_runs = 2\n[selection]\nsample_permille = 1000\nsample_runs_max = 2\n[rules]\nrule_presentations_max = 2\n";
 const RULE: &str = "Always return a `Result` instead of calling `unwrap()` in library code.";
 const REPO: &str = "acme/shop";
 

@@ -170,7 +170,7 @@ pub fn answer_schema() -> Value {
 }
 
 /// Merges what a model submitted into what the heuristics found. What the trace does not confirm is dropped and counted,
-/// and of two findings that say the same, the heuristics' one stays.
+/// and of two findings that say the same, the heuristics' one stays. The model can refute only the findings that it was told.
 pub(super) fn merge_answer(tools: &RunTools, heuristics: RawAnswer, submitted: SubmittedAnswer) -> RawAnswer {
     let brief = tools.brief();
     let mut merged = heuristics;
@@ -181,7 +181,7 @@ pub(super) fn merge_answer(tools: &RunTools, heuristics: RawAnswer, submitted: S
     merged.dropped += count(refuted.len().saturating_sub(SUBMITTED_MAX));
     refuted.truncate(SUBMITTED_MAX);
     for one in refuted {
-        match one.to_refutation(brief, &merged.findings) {
+        match one.to_refutation(brief, tools.found()) {
             Ok(refutation) => merged.refutations.push(refutation),
             Err(_) => merged.dropped += 1,
         }

@@ -5,12 +5,12 @@ use retro_core::model_use::{Spending, TokenUsage};
 use retro_model::{CallJournal, JournalledModel, LanguageModel, ModelRequest, ModelResponse, NotAnswered};
 use retro_store::StoreError;
 
-use super::settings::ModelSettings;
+use super::settings::InvestigationBounds;
 
 /// Asks a model on behalf of one investigation.
 pub(super) struct Asker<'a> {
     model: JournalledModel<'a>,
-    settings: &'a ModelSettings,
+    bounds: &'a InvestigationBounds,
 }
 
 /// Reason why there is no answer.
@@ -51,11 +51,11 @@ impl<'a> Asker<'a> {
     /// Loads the calls that earlier attempts paid for.
     pub(super) async fn open(
         model: &'a dyn LanguageModel,
-        settings: &'a ModelSettings,
+        bounds: &'a InvestigationBounds,
         journal: &'a dyn CallJournal,
     ) -> Result<Self, StoreError> {
-        let ModelSettings { price, budget, .. } = settings;
-        Ok(Self { model: JournalledModel::open(model, journal, *price, budget).await?, settings })
+        let InvestigationBounds { price, budget, .. } = bounds;
+        Ok(Self { model: JournalledModel::open(model, journal, *price, budget).await?, bounds })
     }
 
     /// Returns the name of the model.
@@ -64,8 +64,8 @@ impl<'a> Asker<'a> {
     }
 
     /// Returns the bounds of what may be asked.
-    pub(super) const fn settings(&self) -> &'a ModelSettings {
-        self.settings
+    pub(super) const fn bounds(&self) -> &'a InvestigationBounds {
+        self.bounds
     }
 
     /// Returns what a request may use at most.

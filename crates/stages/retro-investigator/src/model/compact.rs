@@ -102,7 +102,7 @@ fn build_request(
         forced_tool: Some(SUBMIT_GROUPS.to_owned()),
         system: format!("{instructions}\n\n{rules}"),
         messages: vec![ChatMessage::User { text }],
-        output_tokens_max: asker.settings().output_tokens_max,
+        output_tokens_max: asker.bounds().output_tokens_max,
     })
 }
 

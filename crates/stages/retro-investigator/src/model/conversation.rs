@@ -75,17 +75,17 @@ impl<'a> Conversation<'a> {
 
     /// Holds the conversation. Fails if a call could not be stored.
     pub(super) async fn run(&mut self, prompt: Prompt) -> Result<ConversationEnd, StoreError> {
-        let settings = self.asker.settings();
+        let bounds = self.asker.bounds();
         let mut request = ModelRequest {
             tools: tool_specs(self.step_share.map(|_| question_spec()), submit_spec()),
             forced_tool: None,
             system: prompt.system,
             messages: [prompt.workflow, prompt.run].map(|text| ChatMessage::User { text }).into(),
-            output_tokens_max: settings.output_tokens_max,
+            output_tokens_max: bounds.output_tokens_max,
         };
         let mut repairs = 0;
-        for turn in 1..=settings.turns_max {
-            if turn == settings.turns_max {
+        for turn in 1..=bounds.turns_max {
+            if turn == bounds.turns_max {
                 request.forced_tool = Some(SUBMIT.to_owned());
             }
             let response = match self.asker.ask(&request).await? {
@@ -101,7 +101,7 @@ impl<'a> Conversation<'a> {
                 Step::Repair(text) => request.messages.push(ChatMessage::User { text }),
             }
         }
-        let turns = settings.turns_max;
+        let turns = bounds.turns_max;
         Ok(ConversationEnd::Unusable(format!("it was called {turns} times and did not answer")))
     }
 

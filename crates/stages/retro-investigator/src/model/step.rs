@@ -123,13 +123,12 @@ pub(super) async fn investigate_step(
         Err(problem) => return Ok(Err(format!("a prompt of the pipeline cannot be used: {problem}"))),
     };
     let tools = Arc::new(tools.limited_to(&step));
-    let mut request =
-        build_request(&instructions, &asked.question, &tools, asker.settings().output_tokens_max);
+    let mut request = build_request(&instructions, &asked.question, &tools, asker.bounds().output_tokens_max);
     let budget = ModelBudget {
-        investigation: share.limit(asker.settings().budget.investigation),
+        investigation: share.limit(asker.bounds().budget.investigation),
         ..ModelBudget::default()
     };
-    let calls_max = share.calls_max(asker.settings().turns_max);
+    let calls_max = share.calls_max(asker.bounds().turns_max);
     let mut spent = Spending::default();
     for call in 1..=calls_max {
         if call == calls_max {

@@ -121,6 +121,7 @@ mod tests {
     fn run(answers: &[&str]) -> Trajectory {
         Trajectory {
             turns: answers.iter().map(|answer| call_turn("query", r#"{"sql":"x"}"#, answer)).collect(),
+            agents_md: None,
         }
     }
 

@@ -53,7 +53,7 @@ fn settings() -> ModelReaderSettings {
     ModelReaderSettings {
         output_tokens_max: 500,
         price: None,
-        budget: ModelBudget::default(),
+        day: SpendingLimit::default(),
         time_max: Duration::from_secs(60),
     }
 }
@@ -188,13 +188,11 @@ async fn without_a_usable_answer_the_heuristics_read_alone_and_the_reading_says_
 #[tokio::test]
 async fn budget_and_time_bound_a_review_and_what_was_read_before_stays() {
     let model = Arc::new(ScriptedModel::from_answers(vec![rule_answer(), rule_answer()]));
-    let contents = PipelineContents { policy: json!({"remarks_per_call": 1}), ..PipelineContents::default() };
+    let values = json!({"remarks_per_call": 1, "review_tokens_max": 2500});
+    let contents = PipelineContents { policy: values, ..PipelineContents::default() };
     let mut small = task(&[MISSED, "Nice work, thanks!"], Arc::default());
     small.pipeline = PipelineVersion::new(contents, "");
-    let review = SpendingLimit { tokens: 2500, micro_usd: 0 };
-    let bounded =
-        ModelReaderSettings { budget: ModelBudget { review, ..ModelBudget::default() }, ..settings() };
-    let found = read(&model, bounded, &small).await;
+    let found = read(&model, settings(), &small).await;
     assert_eq!((found.readings[0].kind, model.asked().len()), (ReadingKind::Rule, 1), "{found:?}");
     let note = found.reading.model_note.unwrap();
     assert!(

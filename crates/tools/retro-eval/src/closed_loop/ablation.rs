@@ -10,7 +10,8 @@ use crate::closed_loop::table::{format_percent, format_signed};
 /// Part of the design that can be removed for comparison.
 pub(crate) struct Ablation {
     pub(crate) name: &'static str,
-    /// Line of the policy file that removes the part.
+    /// Table of the policy file, and the line in it that removes the part.
+    section: &'static str,
     policy: &'static str,
     /// Property that the part should protect, and the figure that measures it.
     protects: &'static str,
@@ -22,42 +23,49 @@ pub(crate) struct Ablation {
 pub(crate) const ABLATIONS: &[Ablation] = &[
     Ablation {
         name: "the tentative stage",
+        section: "learning",
         policy: "confirm_runs = 1",
         protects: "truth of active memories: share that is false",
         cost: |summary| 1.0 - summary.precision.unwrap_or(1.0),
     },
     Ablation {
         name: "the random sample",
+        section: "selection",
         policy: "sample_order = \"most_recent\"",
         protects: "known causes: share unknown after ten retrospectives",
         cost: |summary| 1.0 - summary.recall.unwrap_or(1.0),
     },
     Ablation {
         name: "tombstones",
+        section: "learning",
         policy: "tombstone_s = 1",
         protects: "no return of harmful lessons: times per workflow",
         cost: |summary| summary.comebacks,
     },
     Ablation {
         name: "weight of harm",
+        section: "learning",
         policy: "harmed_delta = -100",
         protects: "quick removal of harm: retrospectives until below 0.1",
         cost: |summary| summary.harmful.mean,
     },
     Ablation {
         name: "newcomers' places",
+        section: "context",
         policy: "inject_newcomers = 0",
         protects: "visibility of new memories: retrospectives until handed out",
         cost: |summary| summary.waiting.mean,
     },
     Ablation {
         name: "withholding",
+        section: "context",
         policy: "withhold_permille = 0",
         protects: "a known effect, at a cost: share of runs that fail",
         cost: |summary| 1.0 - summary.success,
     },
     Ablation {
         name: "fading",
+        section: "learning",
         policy: "unneeded_delta = 0",
         protects: "a list without fixed causes: retrospectives until gone",
         cost: |summary| summary.fading.mean,
@@ -81,7 +89,7 @@ pub(crate) struct AblationRow {
 impl Ablation {
     /// Returns the text of a policy file that removes the part.
     pub(crate) fn policy_file(&self) -> String {
-        format!("[policy]\n{}\n", self.policy)
+        format!("[{}]\n{}\n", self.section, self.policy)
     }
 
     /// Compares the results without the part with those of the base, seed by seed.

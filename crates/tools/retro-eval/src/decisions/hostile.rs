@@ -47,7 +47,7 @@ use run_outcomes::RunOutcome;
 use run_tables::print_run_outcomes;
 
 /// Policy that shows an agent every active rule of a repository.
-const POLICY: &str = "[policy]\nrule_inject_max = 100\nrule_tokens_max = 100000\n";
+const POLICY: &str = "[rules]\nrule_inject_max = 100\nrule_tokens_max = 100000\n";
 /// Maximum number of cases of runs that are carried out concurrently.
 const CASES_CONCURRENT_MAX: usize = 16;
 /// Number of finished cases after which the progress is printed.

@@ -23,7 +23,7 @@ use retro_config::{Config, Pipeline};
 use retro_core::calls::StoredSummary;
 use retro_core::id::{Ordinal, Tenant, Workflow, WorkflowKey};
 use retro_core::model_use::{BudgetBound, ModelPrice, ModelSpending, Spending, TokenUsage};
-use retro_core::policy::{Policies as _, Policy};
+use retro_core::policy::Policy;
 use retro_core::retrospective::{Investigation, Retrospective, WorkflowState};
 use retro_core::run::RunFacts;
 use retro_core::workflow_brief::WorkflowBrief;
@@ -69,6 +69,7 @@ pub struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let configured = configure(options)?;
+    let policy = Policy::default();
     println!(
         "A SCRIPT reads: no language model took part. It lists, searches, reads slices and submits as a careful model would, \
          so this is what the program asks for and sends; a model of yours may ask for more or less."
@@ -78,15 +79,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
          the defaults: {} tokens an investigation, {} a retrospective, {} calls.",
         options.bytes_per_token,
         options.price,
-        configured.budget.investigation.tokens,
-        configured.budget.retrospective.tokens,
-        configured.turns_max
+        policy.investigation_tokens_max,
+        policy.retrospective_tokens_max,
+        policy.model_turns_max
     );
     for (title, window) in [
         ("five runs", build_window(&options.data, options.run_bytes)?),
         ("one long run", vec![build_long_run(&options.data, options.long_run_bytes)?]),
     ] {
-        let measured = runtime.block_on(measure(window, &configured, options.bytes_per_token))?;
+        let measured = runtime.block_on(measure(window, &configured, &policy, options.bytes_per_token))?;
         print_measurement(title, &measured);
     }
     Ok(())
@@ -105,22 +106,22 @@ fn configure(options: &Options) -> Result<ModelSettings> {
     let configured = configured.expect("a URL is given");
     ensure!(configured.price.is_some(), "--price {:?} names no price", options.price);
     Ok(ModelSettings {
-        turns_max: configured.turns_max,
         output_tokens_max: configured.output_tokens_max,
         price: configured.price,
-        budget: configured.budget,
+        day: configured.day,
     })
 }
 
-/// Investigates the runs one after the other, as one retrospective does.
+/// Investigates the runs one after the other, as one retrospective does that has the budgets of `policy`.
 async fn measure(
     window: Vec<LongRun>,
     settings: &ModelSettings,
+    policy: &Policy,
     bytes_per_token: u64,
 ) -> Result<Measurement> {
     let pipeline = Pipeline::read_folder(None)?;
     let key = WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("long-runs")? };
-    let retrospective = open_retrospective(&key, &pipeline, window.len())?;
+    let retrospective = open_retrospective(&key, policy, window.len())?;
     let summaries = summarize_window(&retrospective, &window, &pipeline).await?;
     let brief = WorkflowBrief::build(&key.workflow, window.len() as u64, &summaries, &[]);
     let reader = Arc::new(CarefulReader::new(bytes_per_token));
@@ -157,20 +158,20 @@ async fn measure(
     Ok(Measurement {
         runs: measured,
         price: settings.price,
-        budget: settings.budget,
+        budget: retrospective.policy.model_budget(settings.day),
         bytes_per_token,
         instructions_bytes: reader.instructions_bytes(),
     })
 }
 
-fn open_retrospective(key: &WorkflowKey, pipeline: &Pipeline, runs: usize) -> Result<Retrospective> {
+fn open_retrospective(key: &WorkflowKey, policy: &Policy, runs: usize) -> Result<Retrospective> {
     let size = u32::try_from(runs)?;
     let policy = Policy {
         threshold_runs: size,
         window_runs_max: size,
         sample_permille: 1000,
         sample_runs_max: size,
-        ..pipeline.policy_for(key)
+        ..policy.clone()
     };
     let mut state = WorkflowState { counted: runs as u64, ..WorkflowState::default() };
     let opened = state.open_if_due(key, &policy, NOW.parse()?, 0).context("the window is not full")?;
@@ -321,24 +322,24 @@ mod tests {
     async fn a_long_run_is_read_within_the_budget_and_for_a_fraction_of_its_tokens() {
         let settings = configure(&options()).unwrap();
         let window = || vec![noisy_run("a", 500_000), noisy_run("b", 500_000)];
-        let measured = measure(window(), &settings, 4).await.unwrap();
+        let measured = measure(window(), &settings, &Policy::default(), 4).await.unwrap();
         for run in &measured.runs {
             assert_eq!(run.note, None, "the model was asked to the end");
             assert!((4..=20).contains(&run.calls), "{} calls", run.calls);
-            assert!(run.usage.total() < settings.budget.investigation.tokens);
+            assert!(run.usage.total() < Policy::default().investigation_tokens_max);
             assert!(run.usage.cached_tokens > 0 && run.usage.cached_tokens < run.usage.input_tokens);
             assert!(run.findings + run.causes > 0, "what it read it submitted with quotes that the run has");
         }
-        let again = measure(window(), &settings, 4).await.unwrap();
+        let again = measure(window(), &settings, &Policy::default(), 4).await.unwrap();
         let usages = |measured: &Measurement| measured.runs.iter().map(|run| run.usage).collect::<Vec<_>>();
         assert_eq!(usages(&again), usages(&measured), "the reader is deterministic");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_budget_that_is_too_small_ends_the_reading_with_a_note() {
-        let mut settings = configure(&options()).unwrap();
-        settings.budget.investigation.tokens = 9_000;
-        let measured = measure(vec![noisy_run("a", 100_000)], &settings, 4).await.unwrap();
+        let settings = configure(&options()).unwrap();
+        let policy = Policy { investigation_tokens_max: 9_000, ..Policy::default() };
+        let measured = measure(vec![noisy_run("a", 100_000)], &settings, &policy, 4).await.unwrap();
         assert!(measured.runs[0].note.as_ref().unwrap().contains("token budget of the investigation"));
     }
 

@@ -11,7 +11,7 @@ use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use retro_config::Config;
 use retro_core::id::{RemarkKey, RemarkKind, Repository, ReviewedPullRequest};
-use retro_core::model_use::ModelBudget;
+use retro_core::model_use::SpendingLimit;
 use retro_core::pipeline::ReviewPipelines as _;
 use retro_core::remark::{AuthorAssociation, Remark};
 use retro_core::review::{ModelReadingKind, ReadingKind, RemarkReading};
@@ -75,7 +75,7 @@ pub(crate) fn run_model(options: &ModelOptions, all: Vec<LabelledRemark>) -> Res
     let settings = ModelReaderSettings {
         output_tokens_max: configured.output_tokens_max,
         price: None,
-        budget: ModelBudget::default(),
+        day: SpendingLimit::default(),
         time_max: Duration::from_secs(options.model_timeout_s.saturating_mul(10)),
     };
     let reader = ModelReader::new(retro_llm::build_model(&configured, &OutgoingHttp::default())?, settings);

@@ -15,7 +15,7 @@ pub(super) fn render_keys(keys: &[Key]) -> Result<String> {
     let mut text = String::new();
     for key in keys {
         let _ = writeln!(text, "\n{}", wrap_comment(&key.doc, WIDTH));
-        if let KeyKind::Choice(words) = &key.kind {
+        if let KeyKind::Choice(words) | KeyKind::List(words) = &key.kind {
             for (word, doc) in words {
                 let _ = writeln!(text, "#   \"{word}\": {}", doc.replace('\n', " "));
             }

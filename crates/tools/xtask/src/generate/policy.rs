@@ -1,12 +1,11 @@
 //! Generates the files in `pipelines/`, which describe every key: for each pipeline a commented file, a reference and a schema.
 
 use anyhow::Result;
-use retro_config::keys::list_keys;
-use retro_config::policy_set::PolicyFile;
-use retro_config::review_pipeline::ReviewFile;
-use retro_core::pipeline::PipelineName;
-use retro_core::policy::Policy;
-use retro_core::review::ReviewSettings;
+use retro_config::file_schema::{policy_file_schema, review_file_schema};
+use retro_config::keys::{Key, list_keys};
+use retro_core::pipeline::{PipelineName, Section};
+use retro_core::policy::{POLICY_SECTIONS, Policy};
+use retro_core::review::{REVIEW_SECTIONS, ReviewSettings};
 use retro_pipeline::PromptName;
 use serde_json::Value;
 
@@ -15,10 +14,12 @@ use super::{commented_toml, reference, schema};
 
 const FILE_HEAD: &str = "\
 #:schema ./pipeline.schema.json
-# The learning policy. `[policy]` applies to every workflow; a table with a workflow's name overrides single keys:
+# The learning policy. The tables below apply to every workflow; a table with a workflow's name overrides single keys, of
+# whichever table:
 #
 #     [workflow.\"airline-customer-service\"]
 #     threshold_runs = 20
+#     helped_delta = 80
 #
 # An omitted key has its default, which is the value shown here. An unknown key or an invalid value is rejected with its
 # line. An edit takes effect without a restart; a retrospective keeps the policy that it was opened with, and its report
@@ -28,16 +29,14 @@ const FILE_HEAD: &str = "\
 #
 # To change something, copy the folder `pipelines` and set the configuration key `pipelines` to the copy; it only needs to
 # contain what differs. This file is generated from the type `Policy` by `cargo xtask gen`.
-
-[policy]
 ";
 
 const REFERENCE_HEAD: &str = "\
 # Reference of `pipeline.toml`
 
-Every key of `[policy]` and of a workflow's table, generated from the type `Policy` by `cargo xtask gen`. The
-[manual](../README.md) explains what the numbers do. The same keys are in [pipeline.toml](pipeline.toml), a file to copy, and
-in [pipeline.schema.json](pipeline.schema.json). Besides the bounds below, `inject_newcomers` is at most
+Every key, by the table in which it stands, generated from the type `Policy` by `cargo xtask gen`. A workflow's table,
+`[workflow.\"name\"]`, may have any of them, without the tables below. The [manual](../README.md) explains what the numbers do. The
+same keys are in [pipeline.toml](pipeline.toml), a file to copy, and in [pipeline.schema.json](pipeline.schema.json). Besides the bounds below, `inject_newcomers` is at most
 `inject_memories_max`, and `archive_weight` ≤ `inject_weight_min` ≤ `confirmed_weight`.
 
 ";
@@ -60,14 +59,12 @@ const REVIEW_FILE_HEAD: &str = "\
 #
 # Who may make a rule, what supports one and how certain it has to be is the policy of retrospective/pipeline.toml. Certainties
 # are whole thousandths. This file is generated from the type `ReviewSettings` by `cargo xtask gen`.
-
-[review]
 ";
 
 const REVIEW_REFERENCE_HEAD: &str = "\
 # Reference of the review pipeline
 
-Every key of `[review]`, generated from the type `ReviewSettings` by `cargo xtask gen`. The [manual](../README.md) explains what
+Every key, by the table in which it stands, generated from the type `ReviewSettings` by `cargo xtask gen`. The [manual](../README.md) explains what
 they do. The same keys are in [pipeline.toml](pipeline.toml), a file to copy, and in
 [pipeline.schema.json](pipeline.schema.json).
 
@@ -76,13 +73,13 @@ they do. The same keys are in [pipeline.toml](pipeline.toml), a file to copy, an
 /// Generates the files from the types of policy and settings.
 pub(super) fn generate_policy_files() -> Result<Vec<GeneratedFile>> {
     let keys = list_keys::<Policy>();
-    let file = format!("{FILE_HEAD}{}", commented_toml::render_keys(&keys)?);
+    let file = format!("{FILE_HEAD}{}", render_sections(&keys, POLICY_SECTIONS)?);
     let reference = format!(
         "{REFERENCE_HEAD}{}{}",
-        reference::render_table(&keys),
+        render_section_tables(&keys, POLICY_SECTIONS),
         render_prompts(PipelineName::Retrospective)
     );
-    let schema = schema::render_schema::<PolicyFile>("pipeline.toml")?;
+    let schema = schema::render_schema_value(policy_file_schema(), "pipeline.toml")?;
     Ok(vec![
         GeneratedFile { path: "pipelines/retrospective/pipeline.toml", text: file },
         GeneratedFile { path: "pipelines/retrospective/reference.md", text: reference },
@@ -97,10 +94,11 @@ pub(super) fn generate_policy_files() -> Result<Vec<GeneratedFile>> {
 /// Generates the files of the review pipeline.
 pub(super) fn generate_review_files() -> Result<Vec<GeneratedFile>> {
     let keys = list_keys::<ReviewSettings>();
-    let file = format!("{REVIEW_FILE_HEAD}{}", commented_toml::render_keys(&keys)?);
+    let file = format!("{REVIEW_FILE_HEAD}{}", render_sections(&keys, REVIEW_SECTIONS)?);
     let prompts = render_prompts(PipelineName::Review);
-    let reference = format!("{REVIEW_REFERENCE_HEAD}{}{prompts}", reference::render_table(&keys));
-    let schema = schema::render_schema::<ReviewFile>("pipeline.toml")?;
+    let tables = render_section_tables(&keys, REVIEW_SECTIONS);
+    let reference = format!("{REVIEW_REFERENCE_HEAD}{tables}{prompts}");
+    let schema = schema::render_schema_value(review_file_schema(), "pipeline.toml")?;
     let answer = render_answer_schema(&retro_reviewer::readings_schema())?;
     Ok(vec![
         GeneratedFile { path: "pipelines/review/pipeline.toml", text: file },
@@ -108,6 +106,31 @@ pub(super) fn generate_review_files() -> Result<Vec<GeneratedFile>> {
         GeneratedFile { path: "pipelines/review/pipeline.schema.json", text: schema },
         GeneratedFile { path: "pipelines/review/schemas/submit_readings.json", text: answer },
     ])
+}
+
+/// Returns the keys of a section, in its order.
+fn keys_of(keys: &[Key], section: &Section) -> Vec<Key> {
+    let find = |name: &&str| keys.iter().find(|key| key.name == **name).cloned();
+    section.keys.iter().filter_map(find).collect()
+}
+
+/// Renders the sections of a file, each with its keys.
+fn render_sections(keys: &[Key], sections: &[Section]) -> Result<String> {
+    let mut text = String::new();
+    for section in sections {
+        let keys = commented_toml::render_keys(&keys_of(keys, section))?;
+        text.push_str(&format!("\n# {}\n[{}]\n{keys}", section.doc, section.name));
+    }
+    Ok(text)
+}
+
+/// Renders a reference table for each section.
+fn render_section_tables(keys: &[Key], sections: &[Section]) -> String {
+    let table = |section: &Section| {
+        let rows = reference::render_table(&keys_of(keys, section));
+        format!("## `[{}]`\n\n{}\n\n{rows}", section.name, section.doc)
+    };
+    sections.iter().map(table).collect::<Vec<_>>().join("\n")
 }
 
 /// Renders the prompts with their variables.
@@ -136,6 +159,12 @@ fn render_answer_schema(schema: &Value) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use retro_config::pipeline_files::REVIEW_FILE;
+    use retro_config::policy_set::POLICY_FILE;
+    use retro_config::{Pipeline, PipelineFiles, PolicySet};
+
     use super::*;
 
     fn fresh() -> Vec<String> {
@@ -144,15 +173,21 @@ mod tests {
 
     #[test]
     fn the_file_reads_back_to_the_default_policy() {
-        let file: PolicyFile = toml::from_str(&fresh()[0]).unwrap();
-        assert_eq!(file, PolicyFile::default());
+        let files = PolicySet::parse(Path::new("pipeline.toml"), &fresh()[0]).unwrap();
+        assert_eq!(files.common_policy(), &Policy::default());
+        let given = files.explain_values(None).into_iter().filter(|value| value.from.is_some()).count();
+        assert_eq!(given, list_keys::<Policy>().len(), "each key is in the file");
+        assert!(files.describe_older_forms().is_empty());
     }
 
     #[test]
     fn the_file_of_the_review_pipeline_reads_back_to_its_defaults() {
         let files = generate_review_files().unwrap();
-        let file: ReviewFile = toml::from_str(&files[0].text).unwrap();
-        assert_eq!(file, ReviewFile::default());
+        let texts = [(REVIEW_FILE, &files[0].text), (POLICY_FILE, &String::new())];
+        let texts = texts.map(|(path, text)| (path.to_owned(), text.clone())).into();
+        let pipeline = Pipeline::parse(Path::new("x"), &PipelineFiles::from_texts(texts)).unwrap();
+        assert_eq!(pipeline.review().settings(), &ReviewSettings::default());
+        assert!(pipeline.review().explain_values().iter().all(|value| value.from.is_some()));
         assert!(files[1].text.contains("| `remarks.md` | `remarks` |"), "{}", files[1].text);
     }
 
@@ -175,7 +210,9 @@ mod tests {
         let files = fresh();
         assert!(files[1].contains("| `harmed_delta` | -1000 … 0 | `-150` |"), "{}", files[1]);
         let schema: Value = serde_json::from_str(&files[2]).unwrap();
-        let threshold = &schema["$defs"]["Policy"]["properties"]["threshold_runs"];
+        let at = "#/$defs/Policy/properties/threshold_runs";
+        assert_eq!(schema["properties"]["trigger"]["properties"]["threshold_runs"]["$ref"], at);
+        let threshold = schema.pointer(&at[1..]).unwrap();
         assert_eq!((&threshold["minimum"], &threshold["maximum"]), (&1.into(), &100_000.into()));
     }
 }

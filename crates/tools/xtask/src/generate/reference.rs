@@ -39,10 +39,13 @@ fn format_kind(key: &Key) -> String {
         KeyKind::Boolean => "true or false".to_owned(),
         KeyKind::Text if key.secret => "text, **secret**".to_owned(),
         KeyKind::Text => "text".to_owned(),
-        KeyKind::Choice(words) => {
-            words.iter().map(|(word, _)| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
-        }
+        KeyKind::Choice(words) => join_words(words),
+        KeyKind::List(words) => format!("list of {}", join_words(words)),
     }
+}
+
+fn join_words(words: &[(String, String)]) -> String {
+    words.iter().map(|(word, _)| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
 }
 
 fn format_default(key: &Key) -> String {
@@ -54,13 +57,13 @@ fn format_default(key: &Key) -> String {
 
 fn format_doc(key: &Key) -> String {
     let mut text = key.doc.clone();
-    if let KeyKind::Choice(words) = &key.kind {
+    if let KeyKind::Choice(words) | KeyKind::List(words) = &key.kind {
         for (word, doc) in words {
             let _ = write!(text, " `\"{word}\"`: {doc}");
         }
     }
-    // A bar would end the table cell.
-    text.replace('|', "\\|")
+    // A bar would end the table cell, and a line break the row.
+    text.replace('|', "\\|").replace('\n', " ")
 }
 
 #[cfg(test)]

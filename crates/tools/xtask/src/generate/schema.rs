@@ -7,7 +7,12 @@ use serde_json::Value;
 
 /// Renders the JSON schema of a type that is read from TOML.
 pub(super) fn render_schema<T: JsonSchema>(title: &str) -> Result<String> {
-    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
+    let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
+    render_schema_value(schema, title)
+}
+
+/// Renders a JSON schema of a TOML file.
+pub(super) fn render_schema_value(mut schema: Value, title: &str) -> Result<String> {
     schema["title"] = Value::from(title);
     adapt_to_toml(&mut schema);
     Ok(serde_json::to_string_pretty(&schema)? + "\n")

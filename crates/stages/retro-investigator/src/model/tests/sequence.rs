@@ -25,7 +25,7 @@ fn refute(finding: u32, quote: &str) -> Value {
 
 async fn investigate_run(brief: Arc<InvestigationBrief>, answers: Vec<ModelResponse>) -> Investigated {
     let model = ScriptedModel::from_answers(answers);
-    investigate_with(model, settings(), brief, Arc::default(), None).await
+    investigate_with(model, policy(), brief, Arc::default(), None).await
 }
 
 fn user_texts(request: &ModelRequest) -> Vec<&str> {
@@ -129,7 +129,7 @@ async fn too_much_about_earlier_runs_is_grouped_by_the_model_and_journalled() {
     );
     let again = investigate_with(
         ScriptedModel::from_answers(Vec::new()),
-        settings(),
+        policy(),
         run_after(60),
         done.journal.clone(),
         None,
@@ -222,7 +222,7 @@ async fn a_question_about_a_step_has_a_conversation_of_its_own_whose_quotes_are_
     }
     assert!(!told.contains("unknown region") && !told.contains("nobody said this"), "{told}");
     let nobody = ScriptedModel::from_answers(Vec::new());
-    let again = investigate_with(nobody, settings(), two_steps(), done.journal.clone(), None).await;
+    let again = investigate_with(nobody, policy(), two_steps(), done.journal.clone(), None).await;
     assert_eq!((again.answer, again.asked.len()), (done.answer, 0), "nothing is paid twice");
 }
 
@@ -242,19 +242,16 @@ async fn a_question_about_a_step_has_a_share_of_the_bounds() {
             (false, _) => submit(&json!({"findings": []})),
         })
     };
-    let settings = ModelSettings { turns_max: 12, ..settings() };
+    let policy = Policy { model_turns_max: 12, ..policy() };
     let done =
-        investigate_with(ScriptedModel::new(looks), settings.clone(), two_steps(), Arc::default(), None)
-            .await;
+        investigate_with(ScriptedModel::new(looks), policy.clone(), two_steps(), Arc::default(), None).await;
     // A quarter of twelve calls, the last of which must answer.
     assert_eq!(done.asked.len(), 3 + 3);
     assert_eq!(done.asked[3].forced_tool.as_deref(), Some("submit_summary"));
     assert_eq!(result_text(&done.asked[4]), "it was called 3 times and did not answer");
     assert_eq!(result_text(&done.asked[5]), "the run has no step \"no such step\"");
-    let limit = SpendingLimit { tokens: 12_000, micro_usd: 0 };
-    let budget = ModelBudget { investigation: limit, ..ModelBudget::default() };
-    let settings = ModelSettings { budget, ..settings };
-    let done = investigate_with(ScriptedModel::new(looks), settings, two_steps(), Arc::default(), None).await;
+    let policy = Policy { investigation_tokens_max: 12_000, ..policy };
+    let done = investigate_with(ScriptedModel::new(looks), policy, two_steps(), Arc::default(), None).await;
     let used_up = "the share of the budget for one step is used up";
     assert!(done.asked.iter().skip(1).any(|request| {
         matches!(request.messages.last(), Some(ChatMessage::Results { results }) if results[0].text == used_up)

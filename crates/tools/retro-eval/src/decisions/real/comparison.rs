@@ -92,8 +92,9 @@ async fn run_retrospective(root: &Path, binary: &Path, runs: &[ConvertedRun]) ->
     let pipelines = folder.with_file_name("report-pipelines");
     std::fs::create_dir_all(pipelines.join("retrospective"))?;
     let all = runs.len();
-    let policy =
-        format!("[policy]\nthreshold_runs = {all}\nsample_permille = 1000\nsample_runs_max = {all}\n");
+    let policy = format!(
+        "[trigger]\nthreshold_runs = {all}\n[selection]\nsample_permille = 1000\nsample_runs_max = {all}\n"
+    );
     std::fs::write(pipelines.join("retrospective/pipeline.toml"), policy)?;
     let retro = Instance::start(binary, &folder, &pipelines, &[]).await?;
     let workflow = &runs[0].workflow;
