@@ -56,6 +56,10 @@ const RUN_VARIABLES: &[PromptVariable] = &[
     always("heuristic_findings", "What the heuristics found in the run."),
     always("memories", "Memories that the agent was given, with weights."),
     always("earlier_findings", "What was found in the earlier runs of the retrospective."),
+    sometimes(
+        "whole_run",
+        "All turns of a run that is short enough to be read at once. Empty for a longer one, which is read with tools.",
+    ),
     sometimes("question", "Question of a person. Empty unless one is asked."),
     sometimes(
         "earlier_answers",

@@ -17,7 +17,7 @@ use super::lookup;
 use super::quote::{quote_at, shorten_text};
 use super::signature::error_signature;
 use super::stated_option::find_option_change;
-use super::stated_reach::{check_is_general, is_answer_of};
+use super::stated_reach::{check_is_general, check_tells_failure, is_answer_of};
 
 /// What a model states about a call of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +83,7 @@ pub(crate) fn build_stated_finding(
     check_is_general(trajectory, failing.turn, stated, change)?;
     let ConfirmedChange { form, avoid, worked, subject } =
         confirm_change(&step.calls, failing, stated, change)?;
+    check_tells_failure(&quote.text, worked.answer)?;
     let is_answer = matches!(quote.place, QuotePlace::Answer { turn, .. } if turn == failing.turn);
     // The masked error of the call is the same in every run, so that other runs and the heuristics confirm the finding.
     let error = match failing.failure() {
@@ -430,6 +431,22 @@ mod tests {
             let refused = build_stated_finding(&run, &wrong).unwrap_err();
             assert!(refused.contains("is no answer of find_bookings"), "{refused}");
         }
+    }
+
+    #[test]
+    fn what_a_call_that_worked_answers_too_is_no_cue() {
+        let run = run(&[
+            ("update", r#"{"id":1,"reason":"jury_duty"}"#, r#"{"fee":0,"difference":12.50,"paid":300}"#),
+            ("update", r#"{"id":1,"reason":"personal"}"#, r#"{"fee":75,"difference":8,"paid":375}"#),
+        ]);
+        let wrong = StatedFinding {
+            tool: "update".to_owned(),
+            error_quote: r#""fee":0,"#.to_owned(),
+            ..stated(SavedChange::SetArgument, "reason", Some("jury_duty"), Some("personal"))
+        };
+        assert!(
+            build_stated_finding(&run, &wrong).unwrap_err().contains("also in the answer of the later call")
+        );
     }
 
     #[test]

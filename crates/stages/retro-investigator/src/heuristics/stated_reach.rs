@@ -14,6 +14,29 @@ pub(super) fn is_answer_of(trajectory: &Trajectory, quote: &Quote, tool: &str) -
     calls.and_then(|calls| calls.get(call as usize)).is_some_and(|call| call.tool == tool)
 }
 
+/// Fails if the answer of the call that worked says the same, but for numbers: such a text does not tell an agent that its call
+/// went wrong.
+pub(super) fn check_tells_failure(quote: &str, worked_answer: &str) -> Result<(), String> {
+    if without_numbers(worked_answer).contains(&without_numbers(quote)) {
+        return Err("`error_quote` is also in the answer of the later call that worked, but for numbers: quote what only the \
+                    call that went wrong answers, or leave `change` out"
+            .to_owned());
+    }
+    Ok(())
+}
+
+fn without_numbers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.trim().chars() {
+        match c {
+            '0'..='9' if out.ends_with('0') => {}
+            '0'..='9' => out.push('0'),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
 /// Fails if the new value of an argument is right for this run alone: a name or a number that its task or an earlier answer
 /// gave.
 pub(super) fn check_is_general(

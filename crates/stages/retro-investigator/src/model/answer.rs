@@ -62,7 +62,7 @@ pub(super) struct SubmittedFinding {
     /// Name of the tool whose call went wrong, as the run writes it.
     tool: String,
     /// Text of the run that shows it, verbatim, at most 400 characters, one line if possible. With a `change`, from an answer of
-    /// `tool`: agents are reminded when it answers so.
+    /// `tool` that no call that worked has: agents are reminded when it answers so.
     error_quote: String,
     /// What is to be changed in the call. Leave it out unless a later call of the run did so and did not fail.
     #[serde(default)]

@@ -13,7 +13,7 @@ use retro_core::run::RunFacts;
 use retro_pipeline::{FENCE_RULES, PromptName, PromptProblem, Prompts, fence_data};
 
 use super::tools::{CALLS_PER_TURN_MAX, RunTools};
-use super::turns::READ_TURNS;
+use super::turns::{READ_TURNS, read_short_run};
 use super::workflow::describe_workflow;
 
 /// Maximum number of memories, of remarks and of answers that a prompt lists.
@@ -96,6 +96,9 @@ fn collect_variables(
         ("memories", fence_data("memories", &list_lines(memories))),
         ("earlier_findings", fence_data("findings", &earlier)),
     ]);
+    if let Some(turns) = read_short_run(&brief.trajectory) {
+        variables.insert("whole_run", turns);
+    }
     if let Some(asked) = &brief.focus {
         let answers = asked.earlier.iter().map(|one| format!("run {}: {}", one.run, one.text));
         variables.insert("question", fence_data("question", &asked.question));

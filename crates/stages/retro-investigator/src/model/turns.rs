@@ -46,6 +46,22 @@ pub(super) fn speaker_of(turn: &Turn) -> &'static str {
     }
 }
 
+/// Returns all turns of a short run, uncut. Returns `None` for a run that is longer than what is read at once.
+pub(super) fn read_short_run(trajectory: &Trajectory) -> Option<String> {
+    let (mut out, mut bytes) = (String::new(), 0);
+    for (nth, turn) in (0u32..).zip(&trajectory.turns) {
+        let of_calls =
+            turn.calls.iter().map(|one| one.arguments.len() + one.answer.as_ref().map_or(0, String::len));
+        bytes += turn.message.len() + turn.reasoning.len() + of_calls.sum::<usize>();
+        // A character has at most four bytes. Nothing long is copied.
+        if bytes > 4 * ALL_CHARS_MAX {
+            return None;
+        }
+        out.push_str(&describe_turn(nth, turn, usize::MAX));
+    }
+    (out.chars().count() <= ALL_CHARS_MAX).then(|| fence_data("turns", &out))
+}
+
 /// Reads the turns of which `includes` says that they may be read, until there is no more room. Fails if there is none.
 pub(super) fn read_turns(
     trajectory: &Trajectory,
@@ -142,6 +158,15 @@ mod tests {
             assert!(text.contains(wanted), "{wanted}: {text}");
         }
         assert!(!text.contains("no room") && !text.contains("more characters"), "{text}");
+    }
+
+    #[test]
+    fn only_a_run_that_can_be_read_at_once_is_short() {
+        let short = read_short_run(&run(&["Error: no such table: b", "3 rows"])).unwrap();
+        assert!(short.contains("turn 1, agent") && short.contains("answer: 3 rows"), "{short}");
+        for long in ["x".repeat(ALL_CHARS_MAX), "x".repeat(20_000_000)] {
+            assert_eq!(read_short_run(&run(&["ok", &long])), None);
+        }
     }
 
     #[test]
