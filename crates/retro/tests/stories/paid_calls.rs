@@ -23,6 +23,8 @@ struct Story {
     /// Number of calls that the retrospective needs.
     calls: usize,
     variables: &'static [(&'static str, &'static str)],
+    /// Lines of `[budget]` in the policy.
+    budget: &'static str,
 }
 
 /// Result of playing a story.
@@ -50,7 +52,7 @@ impl Story {
         let reply = self.reply;
         let endpoint = ModelEndpoint::start(move |_, body| reply(body)).await;
         let mut fleet = Fleet::start(kind, &[]).await;
-        fleet.write_policy(POLICY);
+        fleet.write_policy(&format!("{POLICY}[budget]\n{}\n", self.budget));
         let mut variables = vec![
             ("RETRO_MODEL_URL", endpoint.url()),
             ("RETRO_MODEL", "small"),
@@ -161,6 +163,7 @@ async fn what_earlier_runs_showed_is_shortened_by_a_call_that_is_paid_once() {
         reply: shorten_or_state,
         calls: RUNS + 1,
         variables: &[],
+        budget: "",
     };
     let played = story.play_all().await;
     let shortened = |prompt: &&Value| tool_names(prompt) == ["submit_groups"];
@@ -222,7 +225,7 @@ fn ask_about_a_step(body: &Value) -> ModelReply {
 #[tokio::test]
 async fn a_question_about_a_step_is_answered_by_calls_that_are_paid_once() {
     let runs: Vec<Value> = (0..RUNS).map(build_stepped_run).collect();
-    let story = Story { runs, reply: ask_about_a_step, calls: RUNS * 5, variables: &[] };
+    let story = Story { runs, reply: ask_about_a_step, calls: RUNS * 5, variables: &[], budget: "" };
     let played = story.play_all().await;
     let questions: Vec<&Value> =
         played.prompts.iter().filter(|prompt| tool_names(prompt).contains(&"submit_summary")).collect();
@@ -264,7 +267,8 @@ async fn a_question_about_a_step_ends_with_its_share_of_the_calls_and_of_the_tok
         runs: runs.clone(),
         reply: never_finish_a_step,
         calls: RUNS * 5,
-        variables: &[("RETRO_MODEL_TURNS_MAX", "12")],
+        variables: &[],
+        budget: "model_turns_max = 12",
     };
     let played = by_calls.play(DatabaseKind::Sqlite, false).await;
     let told = |played: &Played, said: &str| {
@@ -279,10 +283,8 @@ async fn a_question_about_a_step_ends_with_its_share_of_the_calls_and_of_the_tok
         runs,
         reply: never_finish_a_step,
         calls: RUNS * 3,
-        variables: &[
-            ("RETRO_MODEL_BUDGET_INVESTIGATION_TOKENS", "16800"),
-            ("RETRO_MODEL_OUTPUT_TOKENS_MAX", "2000"),
-        ],
+        variables: &[("RETRO_MODEL_OUTPUT_TOKENS_MAX", "2000")],
+        budget: "investigation_tokens_max = 16800",
     };
     let played = by_tokens.play(DatabaseKind::Sqlite, false).await;
     assert_eq!(told(&played, "the share of the budget for one step is used up"), RUNS);

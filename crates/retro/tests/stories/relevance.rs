@@ -108,7 +108,9 @@ async fn a_task_brings_the_lightest_memory_to_the_front_and_its_line_says_why() 
     let first = ask(&world, "default", of_run(Some(TASK))).await;
     assert_eq!(ask(&world, "default", of_run(Some(TASK))).await, first);
     let other = ask(&world, "default", of_run(None)).await;
-    assert_eq!((find(&other, &id), &other["text"]), (None, &without["text"]));
+    // Which of the equally heavy ones it gets may have changed: those of the first request count as presented by now.
+    assert_eq!((json_items(&other["memories"]).len(), find(&other, &id)), (10, None), "{other}");
+    assert!(!other.to_string().contains("because") && other["ranking"].is_null(), "{other}");
 
     let shown =
         world.run_retro(&["context", "--workflow", WORKFLOW, "--step", "deploy", "--task", TASK]).await;
