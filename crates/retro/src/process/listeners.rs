@@ -14,7 +14,7 @@ use retro_core::trace_collection::TraceWaits;
 use retro_gateway::{AgentResponder, Gateway, IngestService, LessonSaver, TraceSettings};
 use retro_github::{Bridge, Publishers, WebhookPublisher, WebhookSecrets};
 use retro_http::{
-    Authenticator, BodyBudget, BudgetBounds, HttpServer, Idempotency, Probes, ServerCertificate,
+    Api, Authenticator, BodyBudget, BudgetBounds, HttpServer, Idempotency, Probes, ServerCertificate,
     TenantLimiter, TokenRegistry,
 };
 use retro_operator::{
@@ -205,47 +205,7 @@ impl RunningProcess {
             if let Some(certificate) = listeners.certificate {
                 self.tasks.spawn(certificate.reload_when_changed(self.stop.clone()));
             }
-            let store = &self.process.store;
-            // Also loads the tokenizer's vocabulary, which only these routes need.
-            let gateway = self.start_gateway();
-            self.start_agent_service(&gateway);
-            let redact: SharedRedactFn =
-                Arc::new(|text: &str| Redactor::shared().redact_text(text).into_owned());
-            let (policies, outbox) = (self.process.policies.clone(), self.outbox.clone());
-            let vectors = self.process.vectors.clone();
-            let commands =
-                Arc::new(OperatorCommands::new(store.clone(), policies.clone(), vectors, outbox.clone()));
-            let lessons = commands.clone();
-            let steering = CancelService::new(store.clone(), Arc::new(SystemClock));
-            let replays =
-                ReplayService::new(store.clone(), policies, Arc::new(SystemClock), outbox, redact.clone());
-            let replays = replays.with_dataref_hosts(self.process.dataref_hosts());
-            let edits = EditService::new(
-                store.clone(),
-                Arc::new(SystemClock),
-                self.process.dataref_hosts(),
-                redact.clone(),
-            );
-            let people = retro_operator::router(store.clone(), redact, Arc::new(SystemClock))
-                .merge(cancel_router(steering))
-                .merge(kill_switch_router(KillSwitchService::new(store.clone(), Arc::new(SystemClock))))
-                .merge(pipeline_router(store.clone(), self.process.policies.clone()))
-                .merge(edit_router(edits))
-                .merge(replay_router(replays))
-                .merge(requests_router(commands.clone()))
-                .merge(memory_commands_router(commands.clone()))
-                .merge(rule_commands_router(commands))
-                .limit_in_flight(TenantLimiter::new(OPERATOR_REQUESTS_MAX, TENANT_OPERATOR_REQUESTS_MAX));
-            let idempotency = Idempotency::new(store.clone());
-            self.tasks.spawn(idempotency.clone().purge_expired(self.stop.clone()));
-            let ingest = self.build_ingest(idempotency);
-            self.start_reading_traces(ingest.clone());
-            let saver: Arc<dyn LessonSaver> = lessons;
-            let lessons = retro_gateway::lessons_router(saver.clone());
-            let router = retro_gateway::build_router(gateway.clone(), ingest, self.build_probes())
-                .merge(lessons)
-                .merge(retro_mcp::build_router(gateway, Some(saver)))
-                .merge(people);
+            let router = self.build_http_router();
             let stop = self.stop.clone();
             self.tasks.spawn(async move {
                 if let Err(problem) = server.serve(listener, router, stop).await {
@@ -271,6 +231,50 @@ impl RunningProcess {
             });
         }
         closed
+    }
+
+    /// Builds every route of the HTTP listener, and starts the tasks behind them until the process stops.
+    fn build_http_router(&self) -> Api {
+        let store = &self.process.store;
+        // Also loads the tokenizer's vocabulary, which only these routes need.
+        let gateway = self.start_gateway();
+        self.start_agent_service(&gateway);
+        let redact: SharedRedactFn = Arc::new(|text: &str| Redactor::shared().redact_text(text).into_owned());
+        let (policies, outbox) = (self.process.policies.clone(), self.outbox.clone());
+        let vectors = self.process.vectors.clone();
+        let commands =
+            Arc::new(OperatorCommands::new(store.clone(), policies.clone(), vectors, outbox.clone()));
+        let lessons = commands.clone();
+        let steering = CancelService::new(store.clone(), Arc::new(SystemClock));
+        let replays =
+            ReplayService::new(store.clone(), policies, Arc::new(SystemClock), outbox, redact.clone());
+        let replays = replays.with_dataref_hosts(self.process.dataref_hosts());
+        let edits = EditService::new(
+            store.clone(),
+            Arc::new(SystemClock),
+            self.process.dataref_hosts(),
+            redact.clone(),
+        );
+        let people = retro_operator::router(store.clone(), redact, Arc::new(SystemClock))
+            .merge(cancel_router(steering))
+            .merge(kill_switch_router(KillSwitchService::new(store.clone(), Arc::new(SystemClock))))
+            .merge(pipeline_router(store.clone(), self.process.policies.clone()))
+            .merge(edit_router(edits))
+            .merge(replay_router(replays))
+            .merge(requests_router(commands.clone()))
+            .merge(memory_commands_router(commands.clone()))
+            .merge(rule_commands_router(commands))
+            .limit_in_flight(TenantLimiter::new(OPERATOR_REQUESTS_MAX, TENANT_OPERATOR_REQUESTS_MAX));
+        let idempotency = Idempotency::new(store.clone());
+        self.tasks.spawn(idempotency.clone().purge_expired(self.stop.clone()));
+        let ingest = self.build_ingest(idempotency);
+        self.start_reading_traces(ingest.clone());
+        let saver: Arc<dyn LessonSaver> = lessons;
+        let lessons = retro_gateway::lessons_router(saver.clone());
+        retro_gateway::build_router(gateway.clone(), ingest, self.build_probes())
+            .merge(lessons)
+            .merge(retro_mcp::build_router(gateway, Some(saver)))
+            .merge(people)
     }
 
     /// Returns the gateway, and starts what keeps its cache true.

@@ -107,9 +107,9 @@ pub(crate) async fn run_outages(retro: &Path, folder: &Path, options: &OutagesOp
                 gateway = start(&database)?;
             }
         }
-        let share = options.requests / PHASES.len() as u64;
+        let begin = |nth: u64| nth * options.requests / PHASES.len() as u64;
         let mut open = FuturesUnordered::new();
-        for request in nth * share..(nth + 1) * share {
+        for request in begin(nth)..begin(nth + 1) {
             ticks.tick().await;
             open.push(tokio::spawn(ask(http.clone(), address.clone(), scopes.name(request), request)));
         }
